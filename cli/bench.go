@@ -28,7 +28,7 @@ chooses the instruction set.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := bench.Select(o.Only); err != nil {
-				return usage("%v", wrap("--only", err))
+				return usagef("%v", wrapError("--only", err))
 			}
 			if asJSON {
 				line := json.NewEncoder(stdout)

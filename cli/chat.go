@@ -35,8 +35,8 @@ type chatFlags struct {
 	samplingFlags
 	maxTokens int
 	system    string
-	set       flags.Variables
-	keep      float64
+	variables flags.Variables
+	keepGB    float64
 	watch     bool
 }
 
@@ -66,8 +66,8 @@ ones, as of Chinese, may stand in the wrong place while a line is edited. Where 
 		},
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	f.samplingFlags.recipe(cmd.Flags())
-	seedFlag(cmd.Flags(), &f.seed, "seed of the first answer; each later one has the next")
+	f.samplingFlags.registerRecipe(cmd.Flags())
+	addSeedFlag(cmd.Flags(), &f.seed, "seed of the first answer; each later one has the next")
 	flags.Int(cmd.Flags(), &f.maxTokens, param.Param{
 		Name:    "max-tokens",
 		Min:     1,
@@ -77,8 +77,8 @@ ones, as of Chinese, may stand in the wrong place while a line is edited. Where 
 		Help:    "tokens of an answer, 0 for the usual 128",
 	})
 	cmd.Flags().StringVar(&f.system, "system", "", "the system message")
-	f.set.Register(cmd.Flags())
-	keepFlag(cmd.Flags(), &f.keep, "answers")
+	f.variables.Register(cmd.Flags())
+	addKeepFlag(cmd.Flags(), &f.keepGB, "answers")
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw answers in the terminal as they open")
 	return cmd
 }
@@ -94,7 +94,7 @@ const chatHelp = `  /system TEXT   another system message, none without TEXT
 
 // conversation is a chat in a terminal.
 type conversation struct {
-	of         *unmask.Model
+	model      *unmask.Model
 	template   *chat.Model
 	overrides  generate.Overrides
 	variables  prompt.Variables
@@ -103,7 +103,7 @@ type conversation struct {
 	system     string
 	messages   []chat.Message
 	store      *kvcache.Store // of what was said
-	left       int            // oldest messages that are not sent any more
+	dropped    int            // oldest messages that are not sent any more
 	out        io.Writer
 	columns    func() int        // of the terminal; nil where answers are not wrapped
 	watcher    *terminal.Watcher // nil without --watch
@@ -111,71 +111,71 @@ type conversation struct {
 }
 
 func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
-	overrides, err := f.overrides(cmd.Flags())
+	overrides, err := f.readOverrides(cmd.Flags())
 	if err != nil {
 		return err
 	}
-	variables, err := f.set.Values()
+	variables, err := f.variables.Values()
 	if err != nil {
 		return err
 	}
-	f.demoIs(demoChat)
+	f.replaceDemo(demoChat)
 	m, err := f.loadText(ctx)
 	if err != nil {
 		return err
 	}
 	c := &conversation{
-		of:        m,
+		model:     m,
 		overrides: overrides,
 		variables: variables,
 		maxTokens: f.maxTokens,
 		seed:      f.seed,
 		system:    f.system,
 		out:       stdout,
-		store:     kvcache.NewStore(int64(f.keep * 1e9)),
+		store:     kvcache.NewStore(int64(f.keepGB * 1e9)),
 	}
 	if c.template, err = m.Chat(); err != nil {
-		return wrap("--model "+f.model, err)
+		return wrapError("--model "+f.model, err)
 	}
 	if f.system != "" && !c.template.WritesSystem() {
-		return usage("--system: the model's template leaves system messages out")
+		return usagef("--system: the model's template leaves system messages out")
 	}
 	if f.watch && !terminal.CanRedraw(os.Stderr) {
-		return usage("--watch needs a terminal on standard error")
+		return usagef("--watch needs a terminal on standard error")
 	} else if f.watch {
 		c.watcher = terminal.NewWatcher(m, os.Stderr)
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !terminal.CanRedraw(os.Stderr) {
 		lines := bufio.NewScanner(terminal.Stdin{Context: ctx})
 		lines.Buffer(nil, tokenizers.MaxText)
-		return c.talk(ctx, func() (string, error) { return readMessage(lines) })
+		return c.answerMessages(ctx, func() (string, error) { return readMessage(lines) })
 	}
 	c.interrupts = terminal.NotifyInterrupts(ctx)
 	if out := int(os.Stdout.Fd()); term.IsTerminal(out) {
 		c.columns = func() int { width, _, _ := term.GetSize(out); return width }
 	}
 	terminal.Logf("%s. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.", f.model)
-	return c.talk(ctx, terminal.NewLineEditor(ctx, "> ").Line)
+	return c.answerMessages(ctx, terminal.NewLineEditor(ctx, "> ").ReadMessage)
 }
 
-// talk answers messages until there are no more.
-func (c *conversation) talk(ctx context.Context, read func() (string, error)) error {
+// answerMessages answers messages until there are no more.
+func (c *conversation) answerMessages(ctx context.Context, read func() (string, error)) error {
 	for ctx.Err() == nil {
 		message, err := read()
-		command, rest, _ := strings.Cut(strings.TrimSpace(message), " ")
+		command, argument, _ := strings.Cut(strings.TrimSpace(message), " ")
 		switch {
 		case err == io.EOF || ctx.Err() != nil || command == "/quit":
 			return ctx.Err()
 		case err != nil:
-			return wrap("standard input", err)
+			return wrapError("standard input", err)
 		case command == "": // a line of blanks
 		case strings.HasPrefix(command, "/"):
-			err = c.command(ctx, command, strings.TrimSpace(rest))
+			err = c.runCommand(ctx, command, strings.TrimSpace(argument))
 		default:
-			err = c.ask(ctx, c.messages, message)
+			err = c.askMessage(ctx, c.messages, message)
 		}
 		if err != nil && ctx.Err() == nil { // the conversation goes on
-			terminal.Logf("%s", oneLine(err))
+			terminal.Logf("%s", errorLine(err))
 		}
 	}
 	return ctx.Err()
@@ -184,8 +184,8 @@ func (c *conversation) talk(ctx context.Context, read func() (string, error)) er
 // readMessage reads lines as long as they end with a backslash.
 func readMessage(lines *bufio.Scanner) (message string, err error) {
 	for lines.Scan() {
-		before, more := strings.CutSuffix(lines.Text(), `\`)
-		if message += before; !more {
+		before, continues := strings.CutSuffix(lines.Text(), `\`)
+		if message += before; !continues {
 			return message, nil
 		}
 		message += "\n"
@@ -193,29 +193,29 @@ func readMessage(lines *bufio.Scanner) (message string, err error) {
 	return "", cmp.Or(lines.Err(), io.EOF)
 }
 
-// command does what a line that begins with / asks for.
-func (c *conversation) command(ctx context.Context, name, rest string) error {
+// runCommand does what a line that begins with / asks for.
+func (c *conversation) runCommand(ctx context.Context, name, argument string) error {
 	switch name {
 	case "/help":
 		terminal.Logf("%s", chatHelp)
 	case "/new":
 		c.messages = nil
-		c.left = 0
+		c.dropped = 0
 	case "/save":
-		return c.save(rest)
+		return c.saveFile(argument)
 	case "/load":
-		return c.load(rest)
+		return c.loadFile(argument)
 	case "/system":
-		if rest != "" && !c.template.WritesSystem() {
+		if argument != "" && !c.template.WritesSystem() {
 			return errors.New("the model's template leaves system messages out")
 		}
-		c.system = rest
+		c.system = argument
 	case "/seed":
-		seed, err := strconv.ParseUint(rest, 10, 64)
+		seed, err := strconv.ParseUint(argument, 10, 64)
 		if err != nil {
 			return &param.Error{
 				Name:  "/seed",
-				Found: param.Quote(rest),
+				Found: param.Quote(argument),
 				Want:  "a whole number, 0 to 18446744073709551615",
 			}
 		}
@@ -225,39 +225,39 @@ func (c *conversation) command(ctx context.Context, name, rest string) error {
 		for _, name := range []string{"sampler", "alpha", "gamma"} {
 			delete(next, name)
 		}
-		if rest != "" {
-			next["sampler"] = rest
+		if argument != "" {
+			next["sampler"] = argument
 		}
 		if err := next.Check(); err != nil {
 			return err
 		}
 		c.overrides = next
 	case "/again":
-		at := len(c.messages) - 1 // to the user's last message
-		for at >= 0 && c.messages[at].Role != "user" {
-			at--
+		i := len(c.messages) - 1 // to the user's last message
+		for i >= 0 && c.messages[i].Role != "user" {
+			i--
 		}
-		if at < 0 {
+		if i < 0 {
 			return errors.New("there is no answer yet")
 		}
-		return c.ask(ctx, c.messages[:at], c.messages[at].Content)
+		return c.askMessage(ctx, c.messages[:i], c.messages[i].Content)
 	default:
 		return fmt.Errorf("unknown command %s, /help lists them", param.Quote(name))
 	}
 	return nil
 }
 
-// save writes the conversation to a file.
-func (c *conversation) save(name string) error {
+// saveFile writes the conversation to a file.
+func (c *conversation) saveFile(name string) error {
 	if name == "" {
 		return errors.New("/save has no file, want /save FILE")
 	}
-	data, _ := json.MarshalIndent(c.whole(c.messages), "", " ") // of texts, which never fails
+	data, _ := json.MarshalIndent(c.withSystem(c.messages), "", " ") // of texts, which never fails
 	return atomicfile.Put(name, append(data, '\n'))
 }
 
-// load goes on with the conversation in a file; without one all stays as it is.
-func (c *conversation) load(name string) error {
+// loadFile goes on with the conversation in a file; without one all stays as it is.
+func (c *conversation) loadFile(name string) error {
 	data, err := atomicfile.ReadSmall(name, tokenizers.MaxText)
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ func (c *conversation) load(name string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	c.system = ""
-	c.left = 0
+	c.dropped = 0
 	if len(messages) > 0 && messages[0].Role == "system" {
 		c.system = messages[0].Content
 		messages = messages[1:]
@@ -278,16 +278,17 @@ func (c *conversation) load(name string) error {
 	return nil
 }
 
-// whole returns messages after the system's.
-func (c *conversation) whole(messages []chat.Message) []chat.Message {
+// withSystem returns messages after the system's.
+func (c *conversation) withSystem(messages []chat.Message) []chat.Message {
 	if c.system == "" {
 		return messages
 	}
 	return append([]chat.Message{{Role: "system", Content: c.system}}, messages...)
 }
 
-// ask answers a message after others. Without an answer the conversation stays as it is.
-func (c *conversation) ask(ctx context.Context, before []chat.Message, message string) error {
+// askMessage answers a message after others. Without an answer the conversation stays as it is.
+func (c *conversation) askMessage(ctx context.Context, before []chat.Message,
+	message string) error {
 	messages := append(slices.Clone(before), chat.Message{Role: "user", Content: message})
 	request := unmask.Request{
 		Variables: c.variables,
@@ -295,12 +296,12 @@ func (c *conversation) ask(ctx context.Context, before []chat.Message, message s
 		MaxTokens: c.maxTokens,
 		Seed:      c.seed,
 	}
-	prepared, err := c.prepare(ctx, &request, messages)
+	prepared, err := c.prepareRequest(ctx, &request, messages)
 	if err != nil {
 		return err
 	}
 	c.seed++
-	answer, stopped, err := c.answer(ctx, prepared, c.of.AnswerOf(&request, &prepared))
+	answer, stopped, err := c.generateAnswer(ctx, prepared, c.model.AnswerOf(&request, &prepared))
 	switch {
 	case err != nil:
 	case stopped && len(messages) < len(c.messages):
@@ -313,32 +314,33 @@ func (c *conversation) ask(ctx context.Context, before []chat.Message, message s
 	return err
 }
 
-// prepare prepares a request, without the oldest turns if there is no room for them.
-func (c *conversation) prepare(ctx context.Context, r *unmask.Request, messages []chat.Message) (
-	generate.Request, error) {
-	c.left = min(c.left, len(messages)-1)
-	for before := c.left; ; c.left += 2 {
-		data, err := chat.MessagesJSON(c.whole(messages[c.left:]))
+// prepareRequest prepares a request, without the oldest turns if there is no room for them.
+func (c *conversation) prepareRequest(ctx context.Context, r *unmask.Request,
+	messages []chat.Message) (generate.Request, error) {
+	c.dropped = min(c.dropped, len(messages)-1)
+	for before := c.dropped; ; c.dropped += 2 {
+		data, err := chat.MessagesJSON(c.withSystem(messages[c.dropped:]))
 		if err != nil {
 			return generate.Request{}, err
 		}
 		r.Messages = data
-		q, err := c.of.Prepare(ctx, *r)
-		var long *param.Error
-		if errors.As(err, &long) && long.Reason == param.TooLong && len(messages) > c.left+2 {
+		q, err := c.model.Prepare(ctx, *r)
+		var refused *param.Error
+		if errors.As(err, &refused) && refused.Reason == param.TooLong && len(messages) > c.dropped+2 {
 			continue
 		}
-		if err == nil && c.left > before {
+		if err == nil && c.dropped > before {
 			terminal.Logf("the oldest %d messages are not sent any more: the model has no room for them",
-				c.left)
+				c.dropped)
 		}
 		return q, err
 	}
 }
 
-// answer generates and prints an answer or, after an interrupt, the part of it that is final.
-func (c *conversation) answer(parent context.Context, r generate.Request, of *unmask.Answer) (
-	text string, stopped bool, err error) {
+// generateAnswer generates and prints an answer or, after an interrupt, the part of it that is
+// final.
+func (c *conversation) generateAnswer(parent context.Context, r generate.Request,
+	view *unmask.Answer) (text string, stopped bool, err error) {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
 	select {
@@ -355,9 +357,9 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 	cut := false
 	progress := terminal.LazyProgress{Label: "steps"}
 	if c.watcher != nil {
-		c.watcher.SetAnswer(of)
+		c.watcher.SetAnswer(view)
 	}
-	for step, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{
+	for step, failed := range generate.Each(ctx, c.model.Denoiser, generate.PoolOptions{
 		Size:  1,
 		Store: c.store,
 	}, slices.Values([]generate.Request{r})) {
@@ -370,11 +372,11 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 			progress.Set(step.N, step.Steps)
 		}
 		if q := step.Sequences[0]; q.Done {
-			shown := of.Render(q.Tokens)
+			shown := view.Render(q.Tokens)
 			text = shown.Text
 			cut = shown.Finish == "length"
 		} else {
-			text = of.Settled(q.Tokens)
+			text = view.Settled(q.Tokens)
 		}
 	}
 	progress.Close()
@@ -394,7 +396,7 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 	}
 	_, err = fmt.Fprintln(c.out, shown)
 	if cut {
-		terminal.Logf("cut off at %s: --max-tokens gives an answer more room", terminal.FormatCount(of.To-of.From, "token"))
+		terminal.Logf("cut off at %s: --max-tokens gives an answer more room", terminal.FormatCount(view.To-view.From, "token"))
 	}
 	return text, stopped, err
 }

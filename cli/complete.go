@@ -11,21 +11,21 @@ import (
 	"unmask/weights/hub"
 )
 
-// values completes flags by name; flags of parameters complete themselves, and all others take
-// names of files.
-var values = map[string]func() []string{
+// flagCompletions completes flags by name; flags of parameters complete themselves, and all others
+// take names of files.
+var flagCompletions = map[string]func() []string{
 	"sampler":   samplerNames,
 	"schedule":  scheduleNames,
 	"model":     modelNames,
 	"judge":     modelNames,
-	"precision": words("f32", "bf16", "int8"),
-	"device":    words("auto", "cpu", "cuda"),
-	"quantize":  words("q8_0", "q4_k_m"),
-	"fit":       words(images.FitNames...),
-	"with":      words("hidden", "attention", "kv", "hidden,attention,kv"),
+	"precision": fixedNames("f32", "bf16", "int8"),
+	"device":    fixedNames("auto", "cpu", "cuda"),
+	"quantize":  fixedNames("q8_0", "q4_k_m"),
+	"fit":       fixedNames(images.FitNames...),
+	"with":      fixedNames("hidden", "attention", "kv", "hidden,attention,kv"),
 }
 
-func words(list ...string) func() []string { return func() []string { return list } }
+func fixedNames(list ...string) func() []string { return func() []string { return list } }
 
 func samplerNames() (list []string) {
 	for _, info := range samplers.List() {
@@ -55,29 +55,29 @@ func modelNames() []string {
 	return append(list, "oracle:markov:length=16,tokens=4")
 }
 
-// complete sets the completion of all flags of cmd and its subcommands.
-func complete(cmd *cobra.Command) {
-	for _, under := range cmd.Commands() {
-		complete(under)
+// registerCompletions sets the completion of all flags of cmd and its subcommands.
+func registerCompletions(cmd *cobra.Command) {
+	for _, subcommand := range cmd.Commands() {
+		registerCompletions(subcommand)
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		list := values[f.Name]
-		if named := flags.AllowedWords(f); named != nil {
-			list = words(named...)
+		list := flagCompletions[f.Name]
+		if allowed := flags.AllowedWords(f); allowed != nil {
+			list = fixedNames(allowed...)
 		}
 		if list != nil {
-			cmd.RegisterFlagCompletionFunc(f.Name, completion(list))
+			cmd.RegisterFlagCompletionFunc(f.Name, completeFrom(list))
 		}
 	})
 	switch cmd.Name() {
 	case "inspect":
-		cmd.ValidArgsFunction = completion(modelNames)
+		cmd.ValidArgsFunction = completeFrom(modelNames)
 	case "samplers":
-		cmd.ValidArgsFunction = completion(samplerNames)
+		cmd.ValidArgsFunction = completeFrom(samplerNames)
 	}
 }
 
-func completion(list func() []string) cobra.CompletionFunc {
+func completeFrom(list func() []string) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return list(), cobra.ShellCompDirectiveDefault // files, if no name begins like this
 	}

@@ -36,7 +36,7 @@ With --quantize, DIR is a LLaDA, Dream, DreamOn, WeDLM or Nemotron-Labs-Diffusio
 publish it, and OUT.gguf is written as llama.cpp's converter would: q8_0 has 8.5 bits a weight, q4_k_m
 about 4.9 (the head and half of two projections have 6.6). The tokenizer and the chat template go into
 the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer drafts are right.`,
-		Args: exactly(2, "a FILE to read and a DIR to write"),
+		Args: exactArgs(2, "a FILE to read and a DIR to write"),
 		Example: `  unmask convert mage-vitb-1600.pth mage-b
   unmask convert LLaDA-8B-Instruct llada.gguf --quantize q4_k_m`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,17 +44,17 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 				types := strings.Join(gguf.Mixtures(), " or ")
 				switch {
 				case quantize == "":
-					return usage("--quantize is missing, want %s", types)
+					return usagef("--quantize is missing, want %s", types)
 				case !slices.Contains(gguf.Mixtures(), quantize):
-					return usage("--quantize is %q, want %s", quantize, types)
+					return usagef("--quantize is %q, want %s", quantize, types)
 				}
 				if _, err := os.Stat(args[1]); err == nil && !o.Overwrite {
 					return fmt.Errorf("%s is there already, want a new file, or --overwrite", args[1])
 				}
-				return wrote(judges.ConvertToGGUF(cmd.Context(), args[0], args[1], quantize), args[1])
+				return printWritten(judges.ConvertToGGUF(cmd.Context(), args[0], args[1], quantize), args[1])
 			}
 			o.Logf = terminal.Logf
-			return wrote(pytorch.Convert(cmd.Context(), args[0], args[1], o), args[1])
+			return printWritten(pytorch.Convert(cmd.Context(), args[0], args[1], o), args[1])
 		},
 	}
 	flags.Int(cmd.Flags(), &o.Heads,

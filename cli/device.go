@@ -27,8 +27,8 @@ type deviceFlags struct {
 	precision string
 	as        string
 
-	ran   string      // name of the device that load opened
-	given func() bool // whether --precision was given; nil where a run has it from elsewhere
+	deviceName     string      // name of the device that load opened
+	precisionGiven func() bool // whether --precision was given; nil where a run has it from elsewhere
 }
 
 func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
@@ -49,14 +49,14 @@ func (d *deviceFlags) registerCompute(f *pflag.FlagSet) {
 	flags.Threads(f, &d.threads, "processor cores to use; the output does not depend on it")
 	f.StringVar(&d.precision, "precision", "f32",
 		"arithmetic of the weight products: f32, bf16 or int8; without, the first that fits the memory")
-	d.given = func() bool { return f.Changed("precision") }
+	d.precisionGiven = func() bool { return f.Changed("precision") }
 }
 
-// options checks the flags and returns the options that they set.
-func (d *deviceFlags) options() (unmask.Options, error) {
+// loadOptions checks the flags and returns the options that they set.
+func (d *deviceFlags) loadOptions() (unmask.Options, error) {
 	p, ok := backend.ParsePrecision(d.precision)
 	if !ok {
-		return unmask.Options{}, usage("--precision is %q, want f32, bf16 or int8", d.precision)
+		return unmask.Options{}, usagef("--precision is %q, want f32, bf16 or int8", d.precision)
 	}
 	if err := flags.CheckDevice(d.device); err != nil {
 		return unmask.Options{}, err
@@ -66,7 +66,7 @@ func (d *deviceFlags) options() (unmask.Options, error) {
 		Threads:   d.threads,
 		Precision: p,
 		As:        d.as,
-		Fit:       d.given != nil && !d.given(),
+		Fit:       d.precisionGiven != nil && !d.precisionGiven(),
 		Progress:  terminal.DownloadProgress(),
 	}, nil
 }
@@ -92,43 +92,43 @@ func isDemo(name string) bool {
 	return name == demoText || name == demoChat || name == demoImage
 }
 
-// load loads the model.
-func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
-	o, err := d.options()
+// loadModel loads the model.
+func (d *deviceFlags) loadModel(ctx context.Context) (*unmask.Model, error) {
+	o, err := d.loadOptions()
 	if err != nil {
 		return nil, err
 	}
 	m, err := unmask.Load(ctx, d.model, o)
 	if err != nil {
-		return nil, modelError(err)
+		return nil, refuseModelName(err)
 	}
-	if d.ran = m.Backend.Name(); m.Source != nil {
+	if d.deviceName = m.Backend.Name(); m.Source != nil {
 		d.precision = m.Precision.String()
 		d.as = m.Source.KindOverride
 	}
-	sayNotes(m.Info.Notes...)
+	logNotes(m.Info.Notes...)
 	return m, nil
 }
 
-// modelError makes an error a usage error if its name can be no model's.
-func modelError(err error) error {
+// refuseModelName makes an error a usage error if its name can be no model's.
+func refuseModelName(err error) error {
 	if errors.Is(err, catalog.ErrName) {
-		return usage("%v", err)
+		return usagef("%v", err)
 	}
 	return err
 }
 
 // loadText is load for a model of text.
 func (d *deviceFlags) loadText(ctx context.Context) (*unmask.Model, error) {
-	m, err := d.load(ctx)
+	m, err := d.loadModel(ctx)
 	if err == nil && m.Text == nil {
-		return nil, usage("--model %s is a %s, which makes no text", d.model, m.Info.Architecture)
+		return nil, usagef("--model %s is a %s, which makes no text", d.model, m.Info.Architecture)
 	}
 	return m, err
 }
 
-// demoIs makes --model demo mean another embedded model.
-func (d *deviceFlags) demoIs(name string) {
+// replaceDemo makes --model demo mean another embedded model.
+func (d *deviceFlags) replaceDemo(name string) {
 	if d.model == demoText {
 		d.model = name
 	}
@@ -136,13 +136,13 @@ func (d *deviceFlags) demoIs(name string) {
 
 // loadImages is load for a model of images, and loads its codec.
 func (d *deviceFlags) loadImages(ctx context.Context) (*unmask.Model, error) {
-	d.demoIs(demoImage)
-	m, err := d.load(ctx)
+	d.replaceDemo(demoImage)
+	m, err := d.loadModel(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if m.Pictures == nil {
-		return nil, usage("--model %s is a %s, which makes no pictures", d.model, m.Info.Architecture)
+		return nil, usagef("--model %s is a %s, which makes no pictures", d.model, m.Info.Architecture)
 	}
 	_, err = m.Pictures.Codec() // so that an error in its files comes before the first step
 	return m, err
@@ -150,21 +150,22 @@ func (d *deviceFlags) loadImages(ctx context.Context) (*unmask.Model, error) {
 
 // loadCodec loads only a model's codec.
 func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
-	d.demoIs(demoImage)
-	o, err := d.options()
+	d.replaceDemo(demoImage)
+	o, err := d.loadOptions()
 	if err != nil {
 		return nil, err
 	}
 	p, err := export.LoadPictures(ctx, d.model, o)
 	if err != nil {
-		return nil, modelError(err)
+		return nil, refuseModelName(err)
 	}
 	return p.Codec()
 }
 
-// judge returns the options to load a judge with, on b or, if b is nil, on the device of the flags.
-func (d *deviceFlags) judge(b backend.Backend) (judges.Options, error) {
-	o, err := d.options()
+// judgeOptions returns the options to load a judge with, on b or, if b is nil, on the device of the
+// flags.
+func (d *deviceFlags) judgeOptions(b backend.Backend) (judges.Options, error) {
+	o, err := d.loadOptions()
 	if err == nil && b == nil {
 		b, err = open.Device(o.Device, o.Threads)
 	}

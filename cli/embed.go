@@ -45,7 +45,7 @@ without those around it; --each gives the states one by one, such as those of a 
 Without --out, one JSON object a text: "name" and "embedding", or "embeddings" with --each. --out FILE
 is .jsonl of these, .csv of a name and its numbers a line, or .safetensors with embeddings F32 [N,W],
 or with --each one tensor [tokens,W] a text, named by its number from 0.`,
-		Args: exactly(1, "a FILE of texts"),
+		Args: exactArgs(1, "a FILE of texts"),
 		Example: `  unmask embed --model sentence-transformers/all-MiniLM-L6-v2 texts.txt --out vectors.safetensors
   unmask embed --model esm2_8m heavy.fasta --each --out residues.safetensors`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,35 +67,35 @@ or with --each one tensor [tokens,W] a text, named by its number from 0.`,
 	return cmd
 }
 
-// vectorFiles write vectors of records by the end of a file's name: one of each or, with the number
-// of each one's tokens, [tokens, width].
-var vectorFiles = map[string]func(io.Writer, []fasta.Record, [][]float32, []int) error{
+// vectorWriters write vectors of records by the end of a file's name: one of each or, with the
+// number of each one's tokens, [tokens, width].
+var vectorWriters = map[string]func(io.Writer, []fasta.Record, [][]float32, []int) error{
 	".jsonl":       writeVectorLines,
 	".csv":         writeVectorCSV,
 	".safetensors": writeVectorTensors,
 }
 
 func (f *embedFlags) run(ctx context.Context, file string) error {
-	end := ".jsonl"
-	if at := strings.LastIndexByte(f.out, '.'); f.out != "" {
-		end = f.out[max(at, 0):]
+	extension := ".jsonl"
+	if dot := strings.LastIndexByte(f.out, '.'); f.out != "" {
+		extension = f.out[max(dot, 0):]
 	}
-	write := vectorFiles[end]
-	if write == nil || f.PerToken && end == ".csv" {
-		return usage("--out is %s, want a name that ends in .jsonl, .csv (without --each) or .safetensors",
+	write := vectorWriters[extension]
+	if write == nil || f.PerToken && extension == ".csv" {
+		return usagef("--out is %s, want a name that ends in .jsonl, .csv (without --each) or .safetensors",
 			param.Quote(f.out))
 	}
 	if f.PerToken && f.Dimensions != 0 {
-		return usage("--each with --dimensions, want it without")
+		return usagef("--each with --dimensions, want it without")
 	}
 	if err := checkFile("--out", f.out); err != nil {
 		return err
 	}
 	records, err := readRecords(file, true)
 	if err != nil {
-		return wrap(file, err)
+		return wrapError(file, err)
 	}
-	m, err := f.load(ctx)
+	m, err := f.loadModel(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (f *embedFlags) run(ctx context.Context, file string) error {
 	if f.out == "" {
 		return write(stdout, records, vectors, tokens)
 	}
-	return wrote(atomicfile.WriteFile(f.out, func(w io.Writer) error {
+	return printWritten(atomicfile.WriteFile(f.out, func(w io.Writer) error {
 		return write(w, records, vectors, tokens)
 	}), f.out)
 }

@@ -33,7 +33,7 @@ range that cases.json beside the file gives.
 With --texts a text encoder reads ids. The model is CLIP, or one that draws from prompts. The output
 has text_before_last F32 [B,T,W] (the states before the last layer), text_last and text_pooled of ids
 or text_ids, null_before_last and so on of null_ids, and prompt_ids of the prompts in cases.json.`,
-		Args:    func(_ *cobra.Command, args []string) error { return f.check(args) },
+		Args:    func(_ *cobra.Command, args []string) error { return f.checkFlags(args) },
 		Example: `  unmask encode --model mage-b one.png two.png --out codes.safetensors`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args)
@@ -50,38 +50,38 @@ or text_ids, null_before_last and so on of null_ids, and prompt_ids of the promp
 	return cmd
 }
 
-func (f *encodeFlags) check(args []string) error {
+func (f *encodeFlags) checkFlags(args []string) error {
 	switch {
 	case f.pixels != "" && len(args) > 0:
-		return usage("--pixels and IMAGE files, want one of the two")
+		return usagef("--pixels and IMAGE files, want one of the two")
 	case f.texts != "" && (len(args) > 0 || f.pixels != ""):
-		return usage("--texts and images, want one of the two")
+		return usagef("--texts and images, want one of the two")
 	case len(args) == 0 && f.pixels == "" && f.texts == "":
-		return usage("no arguments, want IMAGE files")
+		return usagef("no arguments, want IMAGE files")
 	}
 	return nil
 }
 
 func (f *encodeFlags) run(ctx context.Context, args []string) error {
 	if err := images.CheckFit(f.fit); err != nil {
-		return usage("--%v", err)
+		return usagef("--%v", err)
 	}
 	if err := checkFile("--out", f.out); err != nil {
 		return err
 	}
 	if f.texts != "" {
-		return wrote(f.encodeTexts(ctx, f.texts, f.out), f.out)
+		return printWritten(f.encodeTexts(ctx, f.texts, f.out), f.out)
 	}
 	c, err := f.loadCodec(ctx)
 	if err != nil {
 		return err
 	}
 	if f.pixels != "" {
-		return wrote(export.WritePixelCodes(c, f.pixels, f.out), f.out)
+		return printWritten(export.WritePixelCodes(c, f.pixels, f.out), f.out)
 	}
 	p := terminal.NewProgress("images", int64(len(args)))
 	defer p.Close()
-	return wrote(export.WriteCodes(ctx, c, args, f.fit, f.out, func() { p.Add(1) }), f.out)
+	return printWritten(export.WriteCodes(ctx, c, args, f.fit, f.out, func() { p.Add(1) }), f.out)
 }
 
 func newDecode() *cobra.Command {
@@ -100,14 +100,14 @@ also reads the prompt needs text_last F32 [B,T,W], the text encoder's last state
 		Example: `  unmask decode --codes codes.safetensors --out pictures
   unmask decode --model mage-b --codes codes.safetensors --out images.safetensors`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := wrap("--out", export.CheckPicturesOutput(out)); err != nil {
+			if err := wrapError("--out", export.CheckPicturesOutput(out)); err != nil {
 				return err
 			}
 			c, err := d.loadCodec(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return wrote(export.DecodePictures(cmd.Context(), c, codes, out), out)
+			return printWritten(export.DecodePictures(cmd.Context(), c, codes, out), out)
 		},
 	}
 	d.register(cmd.Flags(), "demo")
@@ -120,13 +120,13 @@ also reads the prompt needs text_last F32 [B,T,W], the text encoder's last state
 
 // encodeTexts writes the text encoder's states of texts.
 func (d *deviceFlags) encodeTexts(ctx context.Context, file, out string) error {
-	o, err := d.options()
+	o, err := d.loadOptions()
 	if err != nil {
 		return err
 	}
 	e, err := export.LoadTextEncoder(ctx, d.model, o)
 	if err != nil {
-		return modelError(err)
+		return refuseModelName(err)
 	}
 	return export.WriteTextStates(ctx, e, file, out)
 }

@@ -27,8 +27,8 @@ func newEval() *cobra.Command {
 	return cmd
 }
 
-// printLines prints values as JSON, one a line.
-func printLines[T any](list []T) error {
+// printJSONLines prints values as JSON, one a line.
+func printJSONLines[T any](list []T) error {
 	lines := json.NewEncoder(stdout)
 	for _, v := range list {
 		if err := lines.Encode(v); err != nil {
@@ -41,9 +41,9 @@ func printLines[T any](list []T) error {
 // evalTextFlags are the flags of unmask eval text.
 type evalTextFlags struct {
 	deviceFlags
-	name string // of the judge
-	mdlm bool
-	json bool
+	judge string // of the judge
+	mdlm  bool
+	json  bool
 
 	stories bool
 }
@@ -53,14 +53,14 @@ func newEvalText() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "text FILE.jsonl|-",
 		Short: "Measure text: the lines of unmask text --json",
-		Args:  exactly(1, "a FILE.jsonl of unmask text --json, or - for standard input"),
+		Args:  exactArgs(1, "a FILE.jsonl of unmask text --json, or - for standard input"),
 		Example: `  unmask text -n 64 --json | unmask eval text -
   unmask text -n 64 --json --out samples.jsonl && unmask eval text samples.jsonl
   unmask eval text samples.jsonl --judge openai-community/gpt2-large`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0]) },
 	}
 	f.registerCompute(cmd.Flags())
-	cmd.Flags().StringVar(&f.name, "judge", demoText,
+	cmd.Flags().StringVar(&f.judge, "judge", demoText,
 		"a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision] on the hub; or an exact "+
 			"one such as oracle:markov:length=16,tokens=4")
 	cmd.Flags().BoolVar(&f.mdlm, "mdlm", false,
@@ -73,7 +73,7 @@ func newEvalText() *cobra.Command {
 }
 
 func (f *evalTextFlags) run(ctx context.Context, name string) error {
-	o, err := f.deviceFlags.judge(nil)
+	o, err := f.deviceFlags.judgeOptions(nil)
 	if err != nil {
 		return err
 	}
@@ -82,16 +82,16 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 		return err
 	}
 	defer in.Close()
-	judge, err := judges.LoadTextJudge(ctx, judgeName(f.name, ""), o)
+	judge, err := judges.LoadTextJudge(ctx, judgeName(f.judge, ""), o)
 	if errors.Is(err, catalog.ErrName) {
-		return usage("%v", wrap("--judge", errors.Unwrap(err)))
+		return usagef("%v", wrapError("--judge", errors.Unwrap(err)))
 	} else if err != nil {
 		return err
 	}
 	var as *metrics.Retokenizer
 	if f.mdlm {
 		if as, err = judge.Retokenizer(); err != nil {
-			return usage("%v", wrap("--mdlm", err))
+			return usagef("%v", wrapError("--mdlm", err))
 		}
 	}
 	p := terminal.NewProgress("samples", -1)
@@ -101,13 +101,13 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return show(e, f.json)
+	return printValue(e, f.json)
 }
 
 // evalImageFlags are the flags of unmask eval image.
 type evalImageFlags struct {
 	deviceFlags
-	by        judges.Measure
+	measure   judges.Measure
 	saveStats string
 	perClass  bool
 	json      bool
@@ -118,7 +118,7 @@ func newEvalImage() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image DIR",
 		Short: "Measure the PNG and JPEG files of a directory against a reference",
-		Args:  exactly(1, "a DIR of PNG or JPEG files"),
+		Args:  exactArgs(1, "a DIR of PNG or JPEG files"),
 		Example: `  unmask eval image samples --reference imagenet-val --inception pt_inception-2015-12-05-6726825d.pth
   unmask eval image imagenet-val --inception FILE --save-stats imagenet.npz
   unmask eval image samples --reference imagenet.npz --inception FILE
@@ -128,10 +128,10 @@ func newEvalImage() *cobra.Command {
 		},
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
-	cmd.Flags().StringVar(&f.by.Reference, "reference", "",
+	cmd.Flags().StringVar(&f.measure.Reference, "reference", "",
 		"compare with this `DIR` of PNG or JPEG files, or the mu and sigma of this .npz; with --model "+
 			"demo its landscapes where none is given")
-	cmd.Flags().StringVar(&f.by.Inception, "inception", "",
+	cmd.Flags().StringVar(&f.measure.Inception, "inception", "",
 		"weights of Inception-v3, a `FILE` or directory, for FID and Inception Score; without, the "+
 			"features of --model's VQGAN")
 	cmd.Flags().StringVar(&f.saveStats, "save-stats", "",
@@ -145,15 +145,15 @@ func newEvalImage() *cobra.Command {
 
 func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if err := checkFile("--save-stats", f.saveStats); err != nil {
-		return usage("%v", err)
+		return usagef("%v", err)
 	}
 	o := judges.FolderOptions{
-		Reference: f.by.Reference != "" || f.saveStats == "",
+		Reference: f.measure.Reference != "" || f.saveStats == "",
 		PerClass:  f.perClass,
 		Stats:     f.saveStats,
 	}
-	if o.Reference && f.by.Reference == "" && (f.by.Inception != "" || !isDemo(f.model)) {
-		return usage("--reference is missing, want a DIR of images or an .npz, or --save-stats")
+	if o.Reference && f.measure.Reference == "" && (f.measure.Inception != "" || !isDemo(f.model)) {
+		return usagef("--reference is missing, want a DIR of images or an .npz, or --save-stats")
 	}
 	network, err := f.network(ctx)
 	if err != nil {
@@ -161,11 +161,11 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	}
 	reference := terminal.LazyProgress{Label: "reference"}
 	defer reference.Close()
-	f.by.Progress = reference.Set
+	f.measure.Progress = reference.Set
 	var p *terminal.Progress
 	o.Begin = func(n int) { reference.Close(); p = terminal.NewProgress("images", int64(n)) }
 	o.Each = func() { p.Add(1) }
-	e, err := judges.EvalFolder(ctx, dir, network, f.by, o)
+	e, err := judges.EvalFolder(ctx, dir, network, f.measure, o)
 	p.Close()
 	if err != nil {
 		return err
@@ -173,26 +173,26 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if f.saveStats != "" {
 		terminal.Logf("statistics of %s", terminal.FormatCount(e.Samples, "image"))
 		if !o.Reference {
-			return wrote(nil, f.saveStats)
+			return printWritten(nil, f.saveStats)
 		}
 		terminal.Log(f.saveStats)
 	}
-	if few := 10 * network.Width(); e.Samples < few {
+	if enough := 10 * network.Width(); e.Samples < enough {
 		terminal.Logf("%s of %d features each: the Frechet distance of so few is biased upwards, compare "+
 			"it with that of as many alone, or measure %d", terminal.FormatCount(e.Samples, "image"),
-			network.Width(), few)
+			network.Width(), enough)
 	}
-	return show(e, f.json)
+	return printValue(e, f.json)
 }
 
 // network returns Inception-v3 or, without --inception, the codec of --model.
 func (f *evalImageFlags) network(ctx context.Context) (experiments.Network, error) {
-	if f.by.Inception != "" {
-		o, err := f.judge(nil)
+	if f.measure.Inception != "" {
+		o, err := f.judgeOptions(nil)
 		if err != nil {
 			return nil, err
 		}
-		return judges.LoadInception(f.by.Inception, o)
+		return judges.LoadInception(f.measure.Inception, o)
 	}
 	codec, err := f.loadCodec(ctx)
 	if err != nil {

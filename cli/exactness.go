@@ -18,10 +18,10 @@ type exactnessFlags struct {
 	deviceFlags
 	methodFlags
 	share.Hub
-	of   experiments.Exactness
-	out  string
-	plot string
-	json bool
+	exactness experiments.Exactness
+	out       string
+	plot      string
+	json      bool
 }
 
 func newEvalExactness() *cobra.Command {
@@ -50,8 +50,8 @@ core. After an interruption the same command continues.`,
 		"exact `MODEL` whose pairs are the same everywhere: oracle:letters:length=N")
 	f.registerCompute(s)
 	f.methodFlags.register(s, "all", "4,8,16,32,64,128")
-	flags.IntP(s, &f.of.N, "n", experiments.ExactnessNParam)
-	seedFlag(s, &f.of.Seed, "same seed, same output")
+	flags.IntP(s, &f.exactness.N, "n", experiments.ExactnessNParam)
+	addSeedFlag(s, &f.exactness.Seed, "same seed, same output")
 	f.Hub.Register(s)
 	s.StringVar(&f.out, "out", "exactness.jsonl", "append results to this `FILE`")
 	s.StringVar(&f.plot, "plot", "", "write the figure to this `DIR` (SVG, PNG, PDF), or FILE.pdf")
@@ -59,49 +59,49 @@ core. After an interruption the same command continues.`,
 	return cmd
 }
 
-func (f *exactnessFlags) run(ctx context.Context, given *pflag.FlagSet) error {
-	if err := cmp.Or(f.Hub.Check(given, nil, true, ""), checkFile("--out", f.out),
+func (f *exactnessFlags) run(ctx context.Context, set *pflag.FlagSet) error {
+	if err := cmp.Or(f.Hub.Check(set, nil, true, ""), checkFile("--out", f.out),
 		f.checkModel()); err != nil {
 		return err
 	}
-	by := taskFlags{}
-	by.Judge = f.model
-	m, err := f.measuring(ctx, "text", by, &f.Hub)
+	judge := taskFlags{}
+	judge.Judge = f.model
+	m, err := f.newMeasurement(ctx, "text", judge, &f.Hub)
 	if err != nil {
 		return err
 	}
-	f.of.Samplers = f.methods
-	f.of.Steps = f.steps
-	points := f.of.Points()
+	f.exactness.Samplers = f.methods
+	f.exactness.Steps = f.steps
+	points := f.exactness.Points()
 	if err := experiments.CheckPoints(m.task, points); err != nil {
 		return err
 	}
-	results, err := m.resultsAt(ctx, f.out, points)
+	results, err := m.measureInto(ctx, f.out, points)
 	if err != nil {
 		return err
 	}
 	if f.plot != "" {
-		if err := drawn(f.plot, experiments.ExactnessChart(results)); err != nil {
+		if err := drawCharts(f.plot, experiments.ExactnessChart(results)); err != nil {
 			return err
 		}
 	}
 	if !f.json {
-		return standardOutput(experiments.ExactnessTable(results))
+		return writeStdout(experiments.ExactnessTable(results))
 	}
-	return printLines(results)
+	return printJSONLines(results)
 }
 
 // checkModel returns an error for a model without a truth to compare with.
 func (f *exactnessFlags) checkModel() error {
 	if !catalog.IsExact(f.model) {
-		return usage("--model is %s, want oracle:letters:length=N", f.model)
+		return usagef("--model is %s, want oracle:letters:length=N", f.model)
 	}
 	m, err := catalog.ParseExact(f.model)
 	switch {
 	case err != nil:
-		return usage("%v", wrap("--model", err))
+		return usagef("%v", wrapError("--model", err))
 	case m.Pairs() == nil || m.Length() < 2:
-		return usage("--model is %s, want oracle:letters:length=N with N above 1", f.model)
+		return usagef("--model is %s, want oracle:letters:length=N with N above 1", f.model)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func TestFlagsRefuseAsTheLibrary(t *testing.T) {
 			f.register(flags, model.Spec{Shape: []int{16}})
 			flag := ""
 			if err := flags.Parse([]string{fmt.Sprintf("--%s=%v", p.Name, param.Format(x))}); err != nil {
-				flag = strings.TrimPrefix(flagError(newText(), err).Error(), "--")
+				flag = strings.TrimPrefix(explainFlagError(newText(), err).Error(), "--")
 			}
 			require.Equal(t, library, flag)
 		})
@@ -93,8 +93,9 @@ func TestNumericFlagsRefuseInOneGrammar(t *testing.T) {
 			seen++
 			err := cmd.Flags().Set(f.Name, "many")
 			require.Error(t, err)
-			require.NotContains(t, flagError(cmd, err).Error(), "strconv", "%s --%s", cmd.Name(), f.Name)
-			require.Regexp(t, `^--?`+f.Name+` is "many", want `, flagError(cmd, err).Error(), "%s --%s",
+			text := explainFlagError(cmd, err).Error()
+			require.NotContains(t, text, "strconv", "%s --%s", cmd.Name(), f.Name)
+			require.Regexp(t, `^--?`+f.Name+` is "many", want `, text, "%s --%s",
 				cmd.Name(), f.Name)
 		})
 	}
@@ -109,7 +110,7 @@ func TestFinishing(t *testing.T) {
 	defer w.Close()
 	_, err = w.WriteString("line\n")
 	require.ErrorIs(t, err, syscall.EPIPE)
-	n, err := finishing{w}.Write([]byte("line\n"))
+	n, err := pipeTolerant{w}.Write([]byte("line\n"))
 	require.NoError(t, err)
 	require.Equal(t, 5, n)
 }

@@ -14,19 +14,19 @@ import (
 // mayBeEmpty are the flags whose empty text means something: a prompt of nothing.
 var mayBeEmpty = []string{"prompt", "negative", "system", "infill"}
 
-// checkGiven returns an error for flags and arguments that are there but empty, and for flags that
-// are required but missing.
-func checkGiven(cmd *cobra.Command, args []string) error {
+// checkFlagsAndArgs returns an error for flags and arguments that are there but empty, and for
+// flags that are required but missing.
+func checkFlagsAndArgs(cmd *cobra.Command, args []string) error {
 	if cmd.DisableFlagParsing { // it completes a line that is being typed
 		return nil
 	}
 	return cmp.Or(refuseEmpty(cmd, args), refuseMissing(cmd))
 }
 
-// howMany returns how many of some flags are given.
-func howMany(given ...bool) (n int) {
-	for _, is := range given {
-		if is {
+// countTrue returns how many of some flags are given.
+func countTrue(flags ...bool) (n int) {
+	for _, set := range flags {
+		if set {
 			n++
 		}
 	}
@@ -39,7 +39,7 @@ func refuseMissing(cmd *cobra.Command) (err error) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		required := slices.Contains(f.Annotations[cobra.BashCompOneRequiredFlag], "true")
 		if err == nil && required && !f.Changed {
-			err = usage("--%s is missing, want it set", f.Name)
+			err = usagef("--%s is missing, want it set", f.Name)
 		}
 	})
 	return err
@@ -55,22 +55,22 @@ func refuseEmpty(cmd *cobra.Command, args []string) error {
 			empty = len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")
 		}
 		if err == nil && empty && !slices.Contains(mayBeEmpty, f.Name) {
-			err = usage("--%s is empty, want a value, or no --%s", f.Name, f.Name)
+			err = usagef("--%s is empty, want a value, or no --%s", f.Name, f.Name)
 		}
 	})
 	if i := slices.Index(args, ""); err == nil && i >= 0 {
-		err = usage("argument %d is empty, want a value", i+1)
+		err = usagef("argument %d is empty, want a value", i+1)
 	}
 	return err
 }
 
-// seedFlag adds --seed.
-func seedFlag(f *pflag.FlagSet, to *uint64, help string) { flags.Seed(f, to, "seed", help) }
+// addSeedFlag adds --seed.
+func addSeedFlag(f *pflag.FlagSet, seed *uint64, help string) { flags.Seed(f, seed, "seed", help) }
 
-// flagError reports a mistake in a flag.
-func flagError(cmd *cobra.Command, err error) error {
+// explainFlagError reports a mistake in a flag.
+func explainFlagError(cmd *cobra.Command, err error) error {
 	if near := flags.SuggestNames(cmd.Flags(), err); len(near) > 0 {
-		return usage("%v, did you mean --%s?", err, strings.Join(near, " or --"))
+		return usagef("%v, did you mean --%s?", err, strings.Join(near, " or --"))
 	}
-	return usage("%v", flags.ExplainError(err))
+	return usagef("%v", flags.ExplainError(err))
 }

@@ -77,13 +77,13 @@ func flagUsages(cmd *cobra.Command, width int) string {
 		return "Flags:\n" + strings.TrimRight(all.FlagUsagesWrapped(width), "\n")
 	}
 	var b strings.Builder
-	taken := map[string]bool{}
-	show := func(title string, has func(name string) bool) {
+	listed := map[string]bool{}
+	show := func(title string, belongs func(name string) bool) {
 		set := pflag.NewFlagSet("", pflag.ContinueOnError)
 		all.VisitAll(func(f *pflag.Flag) {
-			if !taken[f.Name] && has(f.Name) {
-				taken[f.Name] = true
-				set.AddFlag(ownDefault(f, title == "How"))
+			if !listed[f.Name] && belongs(f.Name) {
+				listed[f.Name] = true
+				set.AddFlag(withoutModelDefault(f, title == "How"))
 			}
 		})
 		if text := set.FlagUsagesWrapped(width); text != "" {
@@ -95,21 +95,22 @@ func flagUsages(cmd *cobra.Command, width int) string {
 		show(g.title, func(name string) bool { return slices.Contains(names, name) })
 	}
 	show("Other", func(string) bool { return true })
-	b.WriteString(wrapped("Flags of How that are not given have the values of the model's published\n"+
+	b.WriteString(wrapParagraphs("Flags of How that are not given have the values of the model's published\n"+
 		"run, which unmask inspect MODEL shows.", width))
 	return b.String()
 }
 
-// ownDefault returns a flag without its default if that is the model's, except for the seed.
-func ownDefault(f *pflag.Flag, models bool) *pflag.Flag {
-	if !models || f.Name == "seed" {
+// withoutModelDefault returns a flag without its default if that is the model's, except for the
+// seed.
+func withoutModelDefault(f *pflag.Flag, fromModel bool) *pflag.Flag {
+	if !fromModel || f.Name == "seed" {
 		return f
 	}
-	own := *f
-	if own.DefValue = ""; f.Value.Type() == "int" {
-		own.DefValue = "0"
+	bare := *f
+	if bare.DefValue = ""; f.Value.Type() == "int" {
+		bare.DefValue = "0"
 	}
-	return &own
+	return &bare
 }
 
 // helpWidth returns the columns of the terminal that shows help, 100 where it is none.
@@ -120,9 +121,9 @@ func helpWidth() int {
 	return 100
 }
 
-// wrapped returns a description in lines of at most width columns, as far as words allow. Lists and
-// examples, which are indented, and paragraphs that fit stay as they are.
-func wrapped(text string, width int) string {
+// wrapParagraphs returns a description in lines of at most width columns, as far as words allow.
+// Lists and examples, which are indented, and paragraphs that fit stay as they are.
+func wrapParagraphs(text string, width int) string {
 	paragraphs := strings.Split(strings.TrimRight(text, "\n"), "\n\n")
 	for i, p := range paragraphs {
 		fits := !slices.ContainsFunc(strings.Split(p, "\n"), func(line string) bool {
@@ -131,19 +132,19 @@ func wrapped(text string, width int) string {
 		if fits || strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
 			continue
 		}
-		one := terminal.WrapText(strings.Join(strings.Fields(p), " "), width)
-		paragraphs[i] = strings.ReplaceAll(one, " \n", "\n")
+		filled := terminal.WrapText(strings.Join(strings.Fields(p), " "), width)
+		paragraphs[i] = strings.ReplaceAll(filled, " \n", "\n")
 	}
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// setHelp makes the help of every command fit the terminal, with flags by flagUsages.
-func setHelp(root *cobra.Command) {
+// setHelpTemplates makes the help of every command fit the terminal, with flags by flagUsages.
+func setHelpTemplates(root *cobra.Command) {
 	cobra.AddTemplateFuncs(template.FuncMap{
 		"flagUsages": func(cmd *cobra.Command) string { return flagUsages(cmd, helpWidth()) },
 		"inList": func(cmd *cobra.Command) string {
 			indent := 3 + cmd.NamePadding()
-			return strings.ReplaceAll(wrapped(cmd.Short, helpWidth()-indent), "\n",
+			return strings.ReplaceAll(wrapParagraphs(cmd.Short, helpWidth()-indent), "\n",
 				"\n"+strings.Repeat(" ", indent))
 		},
 	})
@@ -157,7 +158,7 @@ func setHelp(root *cobra.Command) {
 		Replace(usage))
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s",
-			wrapped(cmp.Or(cmd.Long, cmd.Short), helpWidth()), cmd.UsageString())
+			wrapParagraphs(cmp.Or(cmd.Long, cmd.Short), helpWidth()), cmd.UsageString())
 	})
 }
 
@@ -166,7 +167,7 @@ func newMan(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
 		Short:  "Write the manual pages, a file for each command, unmask.1 and so on",
-		Args:   exactly(1, "an existing DIR for the pages"),
+		Args:   exactArgs(1, "an existing DIR for the pages"),
 		Hidden: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			root.DisableAutoGenTag = true

@@ -84,11 +84,11 @@ authors' evaluation.`,
   unmask image --model AMUSED_DIR --prompt "an oil painting of a lighthouse" --negative blurry`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
 	}
-	f.flags(cmd.Flags())
+	f.registerFlags(cmd.Flags())
 	return cmd
 }
 
-func (f *imageFlags) flags(s *pflag.FlagSet) {
+func (f *imageFlags) registerFlags(s *pflag.FlagSet) {
 	f.deviceFlags.register(s, "demo")
 	f.samplingFlags.register(s, model.Spec{Shape: []int{1, 1}})
 	f.Images.Register(s)
@@ -117,42 +117,42 @@ func (f *imageFlags) flags(s *pflag.FlagSet) {
 }
 
 func (f *imageFlags) run(ctx context.Context, set *pflag.FlagSet) error {
-	if err := f.one(set); err != nil {
+	if err := f.setSingleFile(set); err != nil {
 		return err
 	}
-	over, err := f.overrides(set)
+	overrides, err := f.readOverrides(set)
 	if err != nil {
 		return err
 	}
-	if err := f.check(set); err != nil {
+	if err := f.checkFlags(set); err != nil {
 		return err
 	}
 	m, err := f.loadImages(ctx)
 	if err != nil {
 		return err
 	}
-	j, e, err := f.prepare(ctx, m, over)
+	j, e, err := f.prepareJob(ctx, m, overrides)
 	if err != nil {
 		return err
 	}
 	s, err := j.Settings(f.precision)
 	if err != nil {
-		return wrap("model "+f.model, err)
+		return wrapError("model "+f.model, err)
 	}
 	if f.Hub.Enabled() {
 		if err := f.Hub.MakePictures(ctx, e, f.out, f.n, share.BuildPictures(s, j)); err != nil {
 			return err
 		}
 	}
-	return f.pictures(ctx, j, s)
+	return f.makePictures(ctx, j, s)
 }
 
-// one makes --out FILE.png mean one picture in that file.
-func (f *imageFlags) one(flags *pflag.FlagSet) error {
+// setSingleFile makes --out FILE.png mean one picture in that file.
+func (f *imageFlags) setSingleFile(flags *pflag.FlagSet) error {
 	switch ext := strings.ToLower(filepath.Ext(f.out)); ext {
 	case ".png":
 	case ".jpg", ".jpeg", ".gif", ".webp":
-		return usage("--out is %s, want FILE.png for one picture, or a DIR", param.Quote(f.out))
+		return usagef("--out is %s, want FILE.png for one picture, or a DIR", param.Quote(f.out))
 	default:
 		return nil
 	}
@@ -160,10 +160,10 @@ func (f *imageFlags) one(flags *pflag.FlagSet) error {
 	case !flags.Changed("n"):
 		f.n = 1
 	case f.n != 1:
-		return usage("--out is %s with -n %d, want -n 1, or a DIR", param.Quote(f.out), f.n)
+		return usagef("--out is %s with -n %d, want -n 1, or a DIR", param.Quote(f.out), f.n)
 	}
 	if f.sheet != "" || f.Hub.Enabled() || !f.Shard.Whole() {
-		return usage("--out is %s with --sheet, --shard or --hub, want a DIR", param.Quote(f.out))
+		return usagef("--out is %s with --sheet, --shard or --hub, want a DIR", param.Quote(f.out))
 	}
 	if err := checkFile("--out", f.out); err != nil {
 		return err
@@ -174,10 +174,10 @@ func (f *imageFlags) one(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// prepare prepares the run of the flags, and returns what workers are told about it.
-func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
-	over generate.Overrides) (j *outputs.Job, e share.Spec, err error) {
-	r, inputs, err := f.Request(m, over)
+// prepareJob prepares the run of the flags, and returns what workers are told about it.
+func (f *imageFlags) prepareJob(ctx context.Context, m *unmask.Model,
+	overrides generate.Overrides) (j *outputs.Job, e share.Spec, err error) {
+	r, inputs, err := f.Request(m, overrides)
 	if err != nil {
 		return nil, e, err
 	}
@@ -192,7 +192,7 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 		}
 	}
 	if f.Trace != "" && j.Requests.Differ() {
-		return nil, e, usage("--trace with --prompts of more than a prompt or class, want it without")
+		return nil, e, usagef("--trace with --prompts of more than a prompt or class, want it without")
 	}
 	lost, err := j.RoundTripLoss()
 	f.NoteLoss(lost)
@@ -205,8 +205,8 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 	}, err
 }
 
-// pictures makes the images of a run and prints where they are.
-func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settings) error {
+// makePictures makes the images of a run and prints where they are.
+func (f *imageFlags) makePictures(ctx context.Context, j *outputs.Job, s runs.Settings) error {
 	began := time.Now()
 	p := outputs.PictureOptions{
 		Dir:      f.out,
@@ -219,16 +219,16 @@ func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settin
 		Say:      terminal.Log,
 	}
 	if f.json {
-		p.Lines = finishing{stdout}
+		p.Lines = pipeTolerant{stdout}
 	}
 	out, err := outputs.OpenPictures(j, p)
 	if err != nil {
-		return wrap("--out", err)
+		return wrapError("--out", err)
 	}
 	if j.Enlarges() {
 		err = terminal.EnlargePictures(ctx, out)
 	} else {
-		err = f.make(ctx, &f.deviceFlags, j, out.Missing(), out,
+		err = f.makeSamples(ctx, &f.deviceFlags, j, out.Missing(), out,
 			outputs.Hooks{Behind: f.threads > 1, Step: out.RecordFilm})
 	}
 	written, closed := out.Close(err)
@@ -248,23 +248,23 @@ func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settin
 	return err
 }
 
-// check returns an error for impossible outputs, before a model is loaded.
-func (f *imageFlags) check(flags *pflag.FlagSet) error {
-	if err := cmp.Or(f.Picture.Check(flags), f.followFlags.check(),
+// checkFlags returns an error for impossible outputs, before a model is loaded.
+func (f *imageFlags) checkFlags(flags *pflag.FlagSet) error {
+	if err := cmp.Or(f.Picture.Check(flags), f.followFlags.checkFlags(),
 		f.Shard.Check(f.out != "", "--out DIR"),
 		f.Hub.Check(flags, &f.Shard, f.out != "", "--out DIR"),
-		wrap("--out", outputs.CheckFolder(f.out, f.Shard.Shard))); err != nil {
+		wrapError("--out", outputs.CheckFolder(f.out, f.Shard.Shard))); err != nil {
 		return err
 	}
 	switch {
 	case f.Outpaints() && (f.gif != "" || f.Watch || f.Trace != ""):
-		return usage("--outpaint with --gif, --watch or --trace, want it without them")
+		return usagef("--outpaint with --gif, --watch or --trace, want it without them")
 	case !f.Shard.Whole() && f.gif != "":
-		return usage("--gif with --shard, want it without")
+		return usagef("--gif with --shard, want it without")
 	case f.scale != 0 && f.out != "" && f.sheet == "" && f.gif == "":
-		return usage("--scale is %d, want 0 without --sheet or --gif", f.scale)
+		return usagef("--scale is %d, want 0 without --sheet or --gif", f.scale)
 	case f.out == "" && f.n > outputs.MaxSheet:
-		return usage("-n is %d without --out DIR, want 1 to %d on a contact sheet", f.n, outputs.MaxSheet)
+		return usagef("-n is %d without --out DIR, want 1 to %d on a contact sheet", f.n, outputs.MaxSheet)
 	}
 	if f.out == "" && f.sheet == "" {
 		f.sheet = defaultSheet
@@ -276,7 +276,7 @@ func (f *imageFlags) check(flags *pflag.FlagSet) error {
 	}{{"--sheet", f.sheet, ".png"},
 		{"--gif", f.gif, ".gif"}} {
 		if file.name != "" && !strings.EqualFold(filepath.Ext(file.name), file.ext) {
-			return usage("%s is %s, want a name that ends in %s", file.flag, param.Quote(file.name),
+			return usagef("%s is %s, want a name that ends in %s", file.flag, param.Quote(file.name),
 				file.ext)
 		}
 		if err := checkFile(file.flag, file.name); err != nil {

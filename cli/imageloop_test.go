@@ -30,7 +30,7 @@ func TestMAGEsOwnLoop(t *testing.T) {
 	f.register(flags, m.Spec())
 	require.NoError(t, flags.Parse([]string{"--sampler=maskgit", "--schedule=mage", "--alpha=4.5",
 		"--steps=6", "--seed=3"}))
-	over, err := f.overrides(flags)
+	over, err := f.readOverrides(flags)
 	require.NoError(t, err)
 	q, err := m.Prepare(t.Context(), unmask.Request{Seed: f.seed, Overrides: over})
 	require.NoError(t, err)

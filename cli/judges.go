@@ -28,25 +28,25 @@ func (t *taskFlags) register(s *pflag.FlagSet) {
 		"for images, a `DIR` of PNG files or an .npz; the demo has its own landscapes")
 }
 
-// task loads a model of a kind, text, image, or "" for either, and the judge of its samples. It
+// loadTask loads a model of a kind, text, image, or "" for either, and the judge of its samples. It
 // also returns the settings that results depend on.
-func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (
+func (d *deviceFlags) loadTask(ctx context.Context, kind string, t taskFlags) (
 	task experiments.Task, s experiments.Settings, err error) {
 	if name := d.model; kind == "image" {
-		d.demoIs(demoImage)
+		d.replaceDemo(demoImage)
 		defer func() { d.model = name }()
 	}
-	m, err := d.load(ctx)
+	m, err := d.loadModel(ctx)
 	if err != nil {
 		return task, nil, err
 	}
 	kind = cmp.Or(kind, string(m.Kind()))
 	switch {
 	case string(m.Kind()) != kind || m.Text == nil && m.Pictures == nil:
-		return task, nil, usage("model %s is a %s, which makes no %s", d.model, m.Info.Architecture,
+		return task, nil, usagef("model %s is a %s, which makes no %s", d.model, m.Info.Architecture,
 			kind)
 	case kind == "image" && t.Reference == "" && !isDemo(d.model):
-		return task, nil, usage("reference is missing, want a directory of PNG files or an .npz: " +
+		return task, nil, usagef("reference is missing, want a directory of PNG files or an .npz: " +
 			"only the demo has its own")
 	}
 	t.Judge = judgeName(t.Judge, d.model)
@@ -54,13 +54,13 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (
 	p := &terminal.LazyProgress{Label: "reference"}
 	defer p.Close()
 	t.Progress = p.Set
-	o, err := d.judge(m.Backend)
+	o, err := d.judgeOptions(m.Backend)
 	if err != nil {
 		return task, nil, err
 	}
 	task, s, err = judges.NewTask(ctx, m, t.Measure, o)
 	if err != nil {
-		return task, nil, modelError(err)
+		return task, nil, refuseModelName(err)
 	}
 	// the embedded ones have the same names everywhere
 	for _, key := range []string{"model", "judge"} {

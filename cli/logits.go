@@ -13,7 +13,7 @@ import (
 
 func newLogits() *cobra.Command {
 	var d deviceFlags
-	var tokens, texts, out, with string
+	var tokens, texts, out, inside string
 	cmd := &cobra.Command{
 		Use:   "logits",
 		Short: "Write a model's raw logits for given tokens or texts",
@@ -50,26 +50,26 @@ docs/inside.md has more, and how to read them from Python.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (tokens == "") == (texts == "") {
-				return usage("--tokens and --texts, want one of them")
+				return usagef("--tokens and --texts, want one of them")
 			}
-			return writeLogits(cmd.Context(), &d, tokens, texts, out, with)
+			return writeLogits(cmd.Context(), &d, tokens, texts, out, inside)
 		},
 	}
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&tokens, "tokens", "", "safetensors `FILE` with tokens I64 [B,D]")
 	cmd.Flags().StringVar(&texts, "texts", "", "`FILE` of texts, one a line, or FASTA")
 	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
-	cmd.Flags().StringVar(&with, "with", "", "also write a `LIST` of hidden, attention and kv, with commas")
+	cmd.Flags().StringVar(&inside, "with", "", "also write a `LIST` of hidden, attention and kv, with commas")
 	cmd.MarkFlagRequired("out")
 	return cmd
 }
 
-func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, with string) (
+func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, names string) (
 	err error) {
 	var inside []export.Quantity
-	if with != "" {
-		if inside, err = export.ParseQuantities(with); err != nil {
-			return usage("--%v", err)
+	if names != "" {
+		if inside, err = export.ParseQuantities(names); err != nil {
+			return usagef("--%v", err)
 		}
 	}
 	if err := checkFile("--out", out); err != nil {
@@ -78,24 +78,24 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, with s
 	var records []fasta.Record
 	if texts != "" {
 		if records, err = readRecords(texts, false); err != nil {
-			return wrap(texts, err)
+			return wrapError(texts, err)
 		}
 	}
-	m, err := d.load(ctx)
+	m, err := d.loadModel(ctx)
 	if err != nil {
 		return err
 	}
 	if texts != "" {
-		return wrote(textLogits(ctx, m, records, out, inside), out)
+		return printWritten(textLogits(ctx, m, records, out, inside), out)
 	}
-	return wrote(export.WriteLogits(ctx, m, tokens, out, inside...), out)
+	return printWritten(export.WriteLogits(ctx, m, tokens, out, inside...), out)
 }
 
 // textLogits writes the logits of records, all of which are read before the first pass.
 func textLogits(ctx context.Context, m *unmask.Model, list []fasta.Record, out string,
-	with []export.Quantity) error {
+	inside []export.Quantity) error {
 	if m.Text == nil {
-		return usage("--texts with a %s, want a model of text", m.Info.Architecture)
+		return usagef("--texts with a %s, want a model of text", m.Info.Architecture)
 	}
 	names := make([]string, len(list))
 	texts := make([][]int32, len(list))
@@ -110,5 +110,5 @@ func textLogits(ctx context.Context, m *unmask.Model, list []fasta.Record, out s
 			return fmt.Errorf("text %d (%.40s): %w", i+1, r.Name, err)
 		}
 	}
-	return export.WriteTextLogits(ctx, m, names, texts, out, with...)
+	return export.WriteTextLogits(ctx, m, names, texts, out, inside...)
 }

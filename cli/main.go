@@ -36,7 +36,7 @@ func Main(args []string) int {
 	ctx, stop, release := terminal.WithSignals(context.Background())
 	defer release()
 	root := newRoot()
-	root.SetArgs(joinCounts(args))
+	root.SetArgs(joinCacheCount(args))
 	stdout.err = nil
 	root.SetOut(stdout)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -49,7 +49,7 @@ func Main(args []string) int {
 	case errors.Is(err, syscall.EPIPE): // the reader needs no more
 		return 0
 	}
-	terminal.Logf("%s: %s", cmd.CommandPath(), oneLine(err))
+	terminal.Logf("%s: %s", cmd.CommandPath(), errorLine(err))
 	if errors.Is(err, flags.ErrUsage) {
 		return 2
 	}
@@ -63,7 +63,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              noArgs,
-		PersistentPreRunE: checkGiven,
+		PersistentPreRunE: checkFlagsAndArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
@@ -71,16 +71,16 @@ func newRoot() *cobra.Command {
 	root.Version = buildinfo.Version()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(explainFlagError)
 	root.AddCommand(newMan(root), newText(), newChat(), new(imageFlags).command(),
 		new(speechFlags).command(), newEncode(), newDecode(), newConvert(), newVerify(),
 		share.GatherCommand(), newSamplers(), newTheory(), newSchedule(), newLogits(), newScore(),
 		newDecide(), newEmbed(), newInspect(), newSchema(), newPull(), newList(), newEval(),
 		newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
-	root.AddCommand(share.WorkerCommands(build)...)
+	root.AddCommand(share.WorkerCommands(buildRun)...)
 	groupCommands(root)
-	setHelp(root)
-	complete(root)
+	setHelpTemplates(root)
+	registerCompletions(root)
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		c.Args, c.RunE = noArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -94,9 +94,9 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		Use:   "help [COMMAND]",
 		Short: "Show the help of a command",
 		RunE: func(_ *cobra.Command, args []string) error {
-			cmd, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 {
-				return noArgs(cmd, append(rest, args...))
+			cmd, unknown, err := root.Find(args)
+			if err != nil || len(unknown) > 0 {
+				return noArgs(cmd, append(unknown, args...))
 			}
 			cmd.InitDefaultHelpFlag()
 			return cmd.Help()
@@ -105,14 +105,14 @@ func newHelp(root *cobra.Command) *cobra.Command {
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {
-	if other := others[name]; other != "" {
-		return usage("unknown command %q, did you mean %s?", name, other)
+	if hint := commandHints[name]; hint != "" {
+		return usagef("unknown command %q, did you mean %s?", name, hint)
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	if near := slices.Sorted(slices.Values(cmd.SuggestionsFor(name))); len(near) > 0 {
-		return usage("unknown command %q, did you mean %s?", name, strings.Join(near, " or "))
+	if similar := slices.Sorted(slices.Values(cmd.SuggestionsFor(name))); len(similar) > 0 {
+		return usagef("unknown command %q, did you mean %s?", name, strings.Join(similar, " or "))
 	}
-	return usage("unknown command %q, want one of %s", name, strings.Join(commandNames(cmd), ", "))
+	return usagef("unknown command %q, want one of %s", name, strings.Join(commandNames(cmd), ", "))
 }
 
 func commandNames(cmd *cobra.Command) (names []string) {
@@ -132,35 +132,35 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if cmd.HasSubCommands() {
 		return unknownCommand(cmd, args[0])
 	}
-	return usage("argument is %q, want flags only", args[0])
+	return usagef("argument is %q, want flags only", args[0])
 }
 
-// oneText allows one argument, which stands for a flag: the rest is a text without its quotes.
-func oneText(flag string) cobra.PositionalArgs {
+// textArg allows one argument, which stands for a flag: the rest is a text without its quotes.
+func textArg(flag string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			count := terminal.FormatCount(len(args), "argument")
-			return usage("%s, want one, the %s in quotes: %q", count, flag, strings.Join(args, " "))
+			return usagef("%s, want one, the %s in quotes: %q", count, flag, strings.Join(args, " "))
 		}
 		return nil
 	}
 }
 
-// setText sets a flag from the argument of oneText.
-func setText(cmd *cobra.Command, flag string, args []string) error {
+// setTextFlag sets a flag from the argument of oneText.
+func setTextFlag(cmd *cobra.Command, flag string, args []string) error {
 	switch {
 	case len(args) == 0:
 		return nil
 	case cmd.Flags().Changed(flag):
-		return usage("argument %q and --%s together, want one of them", args[0], flag)
+		return usagef("argument %q and --%s together, want one of them", args[0], flag)
 	case args[0] == "":
-		return usage("--%s is empty, want a value, or no --%s", flag, flag)
+		return usagef("--%s is empty, want a value, or no --%s", flag, flag)
 	}
 	return cmd.Flags().Set(flag, args[0])
 }
 
-// others are words that people try, with the commands that do it.
-var others = map[string]string{
+// commandHints are words that people try, with the commands that do it.
+var commandHints = map[string]string{
 	"run":        "text, image, speech or chat",
 	"generate":   "text, image or speech",
 	"tts":        "speech",
@@ -177,20 +177,20 @@ var others = map[string]string{
 	"inpaint":    "image --inpaint",
 }
 
-// exactly requires n arguments.
-func exactly(n int, what string) cobra.PositionalArgs {
+// exactArgs requires n arguments.
+func exactArgs(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage("%s, want %s", terminal.FormatCount(len(args), "argument"), what)
+			return usagef("%s, want %s", terminal.FormatCount(len(args), "argument"), what)
 		}
 		return nil
 	}
 }
 
-func usage(format string, args ...any) error { return flags.Usagef(format, args...) }
+func usagef(format string, args ...any) error { return flags.Usagef(format, args...) }
 
-// joinCounts joins a flag with its optional count: --cache 3 becomes --cache=3.
-func joinCounts(args []string) []string {
+// joinCacheCount joins a flag with its optional count: --cache 3 becomes --cache=3.
+func joinCacheCount(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--cache" && i+1 < len(args) && digits.MatchString(args[i+1]) {
@@ -205,4 +205,6 @@ func joinCounts(args []string) []string {
 
 var digits = regexp.MustCompile(`^-?[0-9]+$`)
 
-func oneLine(err error) string { return strings.Join(strings.Fields(atomicfile.Message(err)), " ") }
+func errorLine(err error) string {
+	return strings.Join(strings.Fields(atomicfile.Message(err)), " ")
+}

@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 				return !signal.Ignored(syscall.SIGHUP), nil
 			}
 			if name == "fleet" { // there is none in a build without NATS
-				return len(share.WorkerCommands(build)) > 0, nil
+				return len(share.WorkerCommands(buildRun)) > 0, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},

@@ -20,19 +20,19 @@ func checkFile(flag, name string) error {
 	if name == "" {
 		return nil
 	}
-	return wrap(flag, atomicfile.CheckPlace(name))
+	return wrapError(flag, atomicfile.CheckPlace(name))
 }
 
-func wrap(what string, err error) error { return flags.Wrap(what, err) }
+func wrapError(what string, err error) error { return flags.Wrap(what, err) }
 
 // stdout is standard output. On a terminal it spells control characters. It keeps the first error,
 // which Main returns if the command did not.
-var stdout = &standard{}
+var stdout = &stdoutWriter{}
 
-type standard struct{ err error }
+type stdoutWriter struct{ err error }
 
 // Write implements io.Writer.
-func (s *standard) Write(p []byte) (int, error) {
+func (s *stdoutWriter) Write(p []byte) (int, error) {
 	out := p
 	n := len(p)
 	if term.IsTerminal(int(os.Stdout.Fd())) {
@@ -42,16 +42,16 @@ func (s *standard) Write(p []byte) (int, error) {
 	if err != nil {
 		n = min(n, written)
 	}
-	if err = wrap("standard output", atomicfile.WithoutPath(err)); s.err == nil {
+	if err = wrapError("standard output", atomicfile.WithoutPath(err)); s.err == nil {
 		s.err = err
 	}
 	return n, err
 }
 
-// finishing is w for a run that makes files too, which goes on when w's reader needs no more.
-type finishing struct{ w io.Writer }
+// pipeTolerant is w for a run that makes files too, which goes on when w's reader needs no more.
+type pipeTolerant struct{ w io.Writer }
 
-func (f finishing) Write(p []byte) (int, error) {
+func (f pipeTolerant) Write(p []byte) (int, error) {
 	n, err := f.w.Write(p)
 	if errors.Is(err, syscall.EPIPE) {
 		return len(p), nil
@@ -59,23 +59,23 @@ func (f finishing) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// standardOutput writes a whole text to standard output.
-func standardOutput(text string) error {
+// writeStdout writes a whole text to standard output.
+func writeStdout(text string) error {
 	_, err := io.WriteString(stdout, text)
 	return err
 }
 
-// show prints a value as an object of JSON or as its text.
-func show(v fmt.Stringer, asJSON bool) error {
+// printValue prints a value as an object of JSON or as its text.
+func printValue(v fmt.Stringer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(stdout).Encode(v)
 	}
-	return standardOutput(v.String())
+	return writeStdout(v.String())
 }
 
-// wrote prints the names of the files that a command has written, unless err is set, and returns
-// err. If standard output has other results, use terminal.Log instead.
-func wrote(err error, names ...string) error {
+// printWritten prints the names of the files that a command has written, unless err is set, and
+// returns err. If standard output has other results, use terminal.Log instead.
+func printWritten(err error, names ...string) error {
 	for _, name := range names {
 		if err == nil {
 			err = printLine(name)
@@ -84,4 +84,4 @@ func wrote(err error, names ...string) error {
 	return err
 }
 
-func printLine(line string) error { return standardOutput(line + "\n") }
+func printLine(line string) error { return writeStdout(line + "\n") }

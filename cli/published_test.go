@@ -33,7 +33,7 @@ func TestPublishedRecipe(t *testing.T) {
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 		f.register(flags, model.Spec{Shape: []int{16}})
 		require.NoError(t, flags.Parse(c.args))
-		over, err := f.overrides(flags)
+		over, err := f.readOverrides(flags)
 		require.NoError(t, err)
 		plain := *m
 		plain.Recipe = ""

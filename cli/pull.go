@@ -24,10 +24,10 @@ tokenizer, is downloaded too.
 
 The cache, the server and the token are those of Hugging Face's own client: HF_HOME,
 HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
-		Args: exactly(1, "org/name[@revision][:file.gguf]"),
+		Args: exactArgs(1, "org/name[@revision][:file.gguf]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, _, _, err := hub.ParseModelName(args[0]); err != nil {
-				return usage("%v", err)
+				return usagef("%v", err)
 			}
 			for _, name := range append(args, catalog.Companions(args[0])...) {
 				dir, err := hub.PullModel(cmd.Context(), name, terminal.DownloadProgress())

@@ -28,7 +28,7 @@ type questionFlags struct {
 	out         string
 	options     []string
 	levels      []string
-	asking      decide.Options
+	askOptions  decide.Options
 	json        bool
 }
 
@@ -74,38 +74,38 @@ error and accuracy before and after to --out, for --calibration.`,
 	return cmd
 }
 
-// check returns an error for flags that do not go together.
-func (f *questionFlags) check() error {
-	sources := howMany(f.question != "", f.inputs != "", f.calibrate != "")
+// checkFlags returns an error for flags that do not go together.
+func (f *questionFlags) checkFlags() error {
+	sources := countTrue(f.question != "", f.inputs != "", f.calibrate != "")
 	switch {
 	case sources != 1:
-		return usage("%d of --question, --inputs and --calibrate, want one of them", sources)
+		return usagef("%d of --question, --inputs and --calibrate, want one of them", sources)
 	case f.question != "" && f.state == "":
-		return usage("--state is missing, want a FILE that --question is about")
+		return usagef("--state is missing, want a FILE that --question is about")
 	case f.options != nil && f.levels != nil:
-		return usage("--options and --levels together, want one of them")
+		return usagef("--options and --levels together, want one of them")
 	case f.question == "" && (f.state != "" || f.options != nil || f.levels != nil || f.json):
-		return usage("--state, --options, --levels or --json without --question, want it with one")
+		return usagef("--state, --options, --levels or --json without --question, want it with one")
 	}
 	return nil
 }
 
-// asked is a line of --inputs or --calibrate.
-type asked struct {
+// questionLine is a line of --inputs or --calibrate.
+type questionLine struct {
 	Name      string                     `json:"name,omitempty"`
 	State     json.RawMessage            `json:"state"`
 	Questions map[string]json.RawMessage `json:"questions"`
 	Answers   map[string]json.RawMessage `json:"answers,omitempty"`
 	Model     string                     `json:"model,omitempty"` // as clients send it; not used
 
-	state decide.State
-	names []string
-	list  []decide.Question
-	right []int
+	state     decide.State
+	names     []string
+	questions []decide.Question
+	right     []int
 }
 
-// read reads the parts of a line.
-func (a *asked) read(line string, answers bool) (err error) {
+// parse reads the parts of a line.
+func (a *questionLine) parse(line string, answers bool) (err error) {
 	if err := jsonline.DecodeStrict([]byte(line), a); err != nil {
 		return err
 	}
@@ -122,18 +122,18 @@ func (a *asked) read(line string, answers bool) (err error) {
 			return fmt.Errorf("question %s: %w", param.Quote(name), err)
 		}
 		a.names = append(a.names, name)
-		a.list = append(a.list, q)
+		a.questions = append(a.questions, q)
 		a.right = append(a.right, right)
 	}
-	if len(a.list) == 0 || !answers && a.Answers != nil {
+	if len(a.questions) == 0 || !answers && a.Answers != nil {
 		return fmt.Errorf("%d questions, with answers %v, want questions, and answers to calibrate alone",
-			len(a.list), a.Answers != nil)
+			len(a.questions), a.Answers != nil)
 	}
 	return nil
 }
 
-// lines returns what is asked.
-func (f *questionFlags) lines() (list []asked, err error) {
+// readInput returns what is asked.
+func (f *questionFlags) readInput() (list []questionLine, err error) {
 	if f.question != "" {
 		text, err := readWhole(f.state)
 		q := decide.Question{Kind: decide.Boolean, Instructions: f.question}
@@ -145,37 +145,37 @@ func (f *questionFlags) lines() (list []asked, err error) {
 		} else if f.levels != nil {
 			q.Kind = decide.Score
 		}
-		return []asked{
+		return []questionLine{
 			{
-				state: decide.State{Text: text},
-				names: []string{"question"},
-				list:  []decide.Question{q},
+				state:     decide.State{Text: text},
+				names:     []string{"question"},
+				questions: []decide.Question{q},
 			},
-		}, wrap("--state", err)
+		}, wrapError("--state", err)
 	}
 	file := cmp.Or(f.inputs, f.calibrate)
 	lines, err := readLines(file)
 	if err != nil {
-		return nil, wrap(file, err)
+		return nil, wrapError(file, err)
 	}
 	for i, line := range lines {
-		one := asked{}
-		if err := one.read(line, f.calibrate != ""); err != nil {
+		parsed := questionLine{}
+		if err := parsed.parse(line, f.calibrate != ""); err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", file, i+1, err)
 		}
-		list = append(list, one)
+		list = append(list, parsed)
 	}
 	return list, nil
 }
 
 func (f *questionFlags) run(ctx context.Context) error {
-	if err := f.check(); err != nil {
+	if err := f.checkFlags(); err != nil {
 		return err
 	}
-	list, err := f.lines()
+	list, err := f.readInput()
 	if err == nil && f.calibration != "" {
-		f.asking.Calibration, err = decide.ReadCalibration(f.calibration)
-		err = wrap("--calibration", err)
+		f.askOptions.Calibration, err = decide.ReadCalibration(f.calibration)
+		err = wrapError("--calibration", err)
 	}
 	if err == nil {
 		err = checkFile("--out", f.out)
@@ -183,27 +183,27 @@ func (f *questionFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := f.load(ctx)
+	m, err := f.loadModel(ctx)
 	if err != nil {
 		return err
 	}
-	var known []decide.LabelledAnswer
-	for _, one := range list {
-		answers, err := decide.Ask(ctx, m, one.state, one.list, f.asking)
+	var labelled []decide.LabelledAnswer
+	for _, line := range list {
+		answers, err := decide.Ask(ctx, m, line.state, line.questions, f.askOptions)
 		if err != nil {
 			return err
 		}
 		for i := range answers {
 			if f.calibrate != "" {
-				known = append(known, decide.LabelledAnswer{
-					Kind:  one.list[i].Kind,
+				labelled = append(labelled, decide.LabelledAnswer{
+					Kind:  line.questions[i].Kind,
 					LogP:  answers[i].LogP,
-					Right: one.right[i],
+					Right: line.right[i],
 				})
 			}
 		}
 		if f.calibrate == "" {
-			err = f.print(&one, answers)
+			err = f.printAnswers(&line, answers)
 		}
 		if err != nil {
 			return err
@@ -212,38 +212,38 @@ func (f *questionFlags) run(ctx context.Context) error {
 	if f.calibrate == "" {
 		return nil
 	}
-	data, err := json.MarshalIndent(decide.Calibrate(known), "", " ")
+	data, err := json.MarshalIndent(decide.Calibrate(labelled), "", " ")
 	if err != nil || f.out == "" {
 		return cmp.Or(err, printLine(string(data)))
 	}
-	return wrote(atomicfile.Put(f.out, append(data, '\n')), f.out)
+	return printWritten(atomicfile.Put(f.out, append(data, '\n')), f.out)
 }
 
 // smallMass is a share of the mask's probability at which options say little.
 const smallMass = 0.1
 
-// print prints the answers of a line.
-func (f *questionFlags) print(one *asked, answers []decide.Answer) error {
+// printAnswers prints the answers of a line.
+func (f *questionFlags) printAnswers(line *questionLine, answers []decide.Answer) error {
 	if f.json || f.inputs != "" {
 		out := map[string]any{}
-		for i, name := range one.names {
-			out[name] = answers[i].JSON(&one.list[i])
+		for i, name := range line.names {
+			out[name] = answers[i].JSON(&line.questions[i])
 		}
 		return json.NewEncoder(stdout).Encode(struct {
 			Name    string         `json:"name,omitempty"`
 			Answers map[string]any `json:"answers"`
-		}{one.Name, out})
+		}{line.Name, out})
 	}
 	a := &answers[0]
-	sayNotes(a.Notes...)
+	logNotes(a.Notes...)
 	if a.Mass < smallMass {
 		terminal.Logf("note: all options together have %.2g of the probability at the mask: this model "+
 			"does not answer such prompts", a.Mass)
 	}
 	for i, p := range a.P {
 		name := []string{"false", "true"}[i%2]
-		if one.list[0].Options != nil {
-			name = one.list[0].Options[i].Label
+		if line.questions[0].Options != nil {
+			name = line.questions[0].Options[i].Label
 		}
 		if err := printLine(fmt.Sprintf("%.4f\t%s", p, name)); err != nil {
 			return err

@@ -78,11 +78,11 @@ over. Started again it goes on from what is there, for as long again.`,
 	return cmd
 }
 
-func (f *reproduceFlags) size(given *pflag.FlagSet) (experiments.Size, error) {
+func (f *reproduceFlags) chooseSize(set *pflag.FlagSet) (experiments.Size, error) {
 	s := experiments.DefaultSize
 	switch {
 	case f.full && f.quick:
-		return s, usage("--full and --quick together, want one of them")
+		return s, usagef("--full and --quick together, want one of them")
 	case f.full:
 		s = experiments.FullSize
 	case f.quick:
@@ -91,30 +91,30 @@ func (f *reproduceFlags) size(given *pflag.FlagSet) (experiments.Size, error) {
 	if f.model != "demo" {
 		s = s.ForPublished()
 	}
-	if given.Changed("samples") {
+	if set.Changed("samples") {
 		return s.WithSamples(f.samples), nil
 	}
 	return s, nil
 }
 
-// check returns an error for flags that do not fit together.
-func (f *reproduceFlags) check(given *pflag.FlagSet) error {
+// checkFlags returns an error for flags that do not fit together.
+func (f *reproduceFlags) checkFlags(set *pflag.FlagSet) error {
 	switch {
 	case f.model == "demo" && (f.Inception != "" || f.Reference != ""):
-		return usage("--inception and --reference are for a model of images, --model is demo")
+		return usagef("--inception and --reference are for a model of images, --model is demo")
 	case catalog.IsExact(f.model):
-		return usage("--model is %s, want networks; unmask theory checks the paper on exact models",
+		return usagef("--model is %s, want networks; unmask theory checks the paper on exact models",
 			f.model)
-	case given.Changed("decide") && f.decide <= 0:
-		return usage("--decide is %s, want a time above 0, such as 2h", f.decide)
+	case set.Changed("decide") && f.decide <= 0:
+		return usagef("--decide is %s, want a time above 0, such as 2h", f.decide)
 	}
-	return f.Hub.Check(given, nil, true, "")
+	return f.Hub.Check(set, nil, true, "")
 }
 
-func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
-	size, err := f.size(given)
+func (f *reproduceFlags) run(ctx context.Context, set *pflag.FlagSet) error {
+	size, err := f.chooseSize(set)
 	if err == nil {
-		err = f.check(given)
+		err = f.checkFlags(set)
 	}
 	if err != nil {
 		return err
@@ -128,103 +128,104 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 		return err
 	}
 	if f.redraw {
-		return f.redrawn(given, size)
+		return f.redrawReport(set, size)
 	}
 	var results []experiments.Result
-	var all []*measuring
+	var measurements []*measurement
 	settings := experiments.Settings{}
 	defer func() {
-		for _, m := range all {
+		for _, m := range measurements {
 			m.journal.Close()
 		}
 	}()
 	for i, kind := range kinds {
 		f.KeepOpen(i+1 < len(kinds) || f.decide > 0)
-		m, err := f.open(ctx, kind)
+		m, err := f.openMeasurement(ctx, kind)
 		if err != nil {
 			return err
 		}
-		all = append(all, m)
-		if err := m.measure(ctx, size.Points(m.task.Kind), time.Time{}); err != nil {
+		measurements = append(measurements, m)
+		if err := m.measurePoints(ctx, size.Points(m.task.Kind), time.Time{}); err != nil {
 			return err
 		}
 		maps.Copy(settings, m.settings.WithPrefix(m.task.Kind))
 	}
 	if f.decide > 0 {
-		if err := f.decideAll(ctx, all, size); err != nil {
+		if err := f.decideClaims(ctx, measurements, size); err != nil {
 			return err
 		}
 	}
-	for _, m := range all {
-		results = append(results, f.results(m, size)...)
+	for _, m := range measurements {
+		results = append(results, f.reportResults(m, size)...)
 		if err := m.journal.Close(); err != nil {
 			return err
 		}
 	}
-	return f.write(results, settings, fmt.Sprintf("%s, %s", processor.Name(), f.ran), size, given)
+	machine := fmt.Sprintf("%s, %s", processor.Name(), f.deviceName)
+	return f.writeReport(results, settings, machine, size, set)
 }
 
-// redrawn writes the report of the results that are there.
-func (f *reproduceFlags) redrawn(given *pflag.FlagSet, size experiments.Size) error {
+// redrawReport writes the report of the results that are there.
+func (f *reproduceFlags) redrawReport(set *pflag.FlagSet, size experiments.Size) error {
 	if f.decide > 0 || f.Hub.Enabled() {
-		return usage("--redraw measures nothing, want it without --decide and --hub")
+		return usagef("--redraw measures nothing, want it without --decide and --hub")
 	}
 	var results []experiments.Result
 	settings := experiments.Settings{}
 	for _, kind := range []string{"image", "text"} {
 		name := experiments.JournalName(f.out, kind)
-		of, there, dropped, err := experiments.ReadJournal(name)
+		recorded, found, dropped, err := experiments.ReadJournal(name)
 		if errors.Is(err, fs.ErrNotExist) && f.model != "demo" { // a published model is of one kind
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		sayDropped(name, dropped)
-		if missing := size.CountMissing(kind, there); missing > 0 {
+		logDropped(name, dropped)
+		if missing := size.CountMissing(kind, found); missing > 0 {
 			return fmt.Errorf("%s: %s of this size missing, want --quick, --full and --samples as they "+
 				"were measured, or no --redraw", name, terminal.FormatCount(missing, "result"))
 		}
-		results = append(results, size.SelectResults(kind, there)...)
-		maps.Copy(settings, of.WithPrefix(kind))
+		results = append(results, size.SelectResults(kind, found)...)
+		maps.Copy(settings, recorded.WithPrefix(kind))
 	}
 	if len(results) == 0 {
 		return fmt.Errorf("%s has no results, want those of unmask reproduce", f.out)
 	}
-	return f.write(results, settings, "", size, given)
+	return f.writeReport(results, settings, "", size, set)
 }
 
-// write writes the report.
-func (f *reproduceFlags) write(results []experiments.Result, settings experiments.Settings,
-	machine string, size experiments.Size, given *pflag.FlagSet) error {
+// writeReport writes the report.
+func (f *reproduceFlags) writeReport(results []experiments.Result, settings experiments.Settings,
+	machine string, size experiments.Size, set *pflag.FlagSet) error {
 	report := experiments.NewReport(results, size)
 	report.Settings = settings
 	report.Machine = machine
 	report.Demo = f.model == "demo"
-	report.Command = flags.CommandLine("unmask reproduce", given,
+	report.Command = flags.CommandLine("unmask reproduce", set,
 		append(share.FlagNames(), "out", "markdown", "redraw")...)
 	names, err := report.Write(f.out, f.markdown)
 	if err != nil {
 		return err
 	}
 	terminal.Logf("report: %s", strings.Join(names, ", "))
-	return standardOutput(report.Summary())
+	return writeStdout(report.Summary())
 }
 
-// open loads the model of a kind, and its journal.
-func (f *reproduceFlags) open(ctx context.Context, kind string) (*measuring, error) {
-	m, err := f.measuring(ctx, kind, f.taskFlags, &f.Hub)
+// openMeasurement loads the model of a kind, and its journal.
+func (f *reproduceFlags) openMeasurement(ctx context.Context, kind string) (*measurement, error) {
+	m, err := f.newMeasurement(ctx, kind, f.taskFlags, &f.Hub)
 	if err == nil {
 		err = os.MkdirAll(f.out, 0o777)
 	}
 	if err == nil {
-		err = m.open(experiments.JournalName(f.out, m.task.Kind))
+		err = m.openJournal(experiments.JournalName(f.out, m.task.Kind))
 	}
 	return m, err
 }
 
-// results returns the results that the report is of.
-func (f *reproduceFlags) results(m *measuring, size experiments.Size) []experiments.Result {
+// reportResults returns the results that the report is of.
+func (f *reproduceFlags) reportResults(m *measurement, size experiments.Size) []experiments.Result {
 	kind := m.task.Kind
 	if f.decide > 0 {
 		return size.SelectResults(kind, m.journal.Results)
@@ -232,17 +233,17 @@ func (f *reproduceFlags) results(m *measuring, size experiments.Size) []experime
 	return m.journal.Select(kind, size.Points(kind))
 }
 
-// decideAll measures further seeds for undecided claims, the claim that needs the least time first,
-// until all are decided, none can be, or the time of --decide is over.
-func (f *reproduceFlags) decideAll(ctx context.Context, all []*measuring,
+// decideClaims measures further seeds for undecided claims, the claim that needs the least time
+// first, until all are decided, none can be, or the time of --decide is over.
+func (f *reproduceFlags) decideClaims(ctx context.Context, measurements []*measurement,
 	size experiments.Size) error {
 	until := time.Now().Add(f.decide)
-	short, cancel := context.WithDeadline(ctx, until)
+	limited, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	for {
 		var results []experiments.Result
-		for _, m := range all {
-			results = append(results, f.results(m, size)...)
+		for _, m := range measurements {
+			results = append(results, f.reportResults(m, size)...)
 		}
 		next, ok := experiments.ChooseFollowup(results, size)
 		if !ok {
@@ -257,8 +258,8 @@ func (f *reproduceFlags) decideAll(ctx context.Context, all []*measuring,
 		terminal.Logf("undecided: %s: %s, about %s of generation, %s left", next.Claim,
 			terminal.FormatCount(len(next.Points), "point"),
 			time.Duration(next.Cost*float64(time.Second)).Round(time.Second), left.Round(time.Second))
-		at := slices.IndexFunc(all, func(m *measuring) bool { return m.task.Kind == next.Kind })
-		err := all[at].measure(short, next.Points, until)
+		i := slices.IndexFunc(measurements, func(m *measurement) bool { return m.task.Kind == next.Kind })
+		err := measurements[i].measurePoints(limited, next.Points, until)
 		if errors.Is(err, context.DeadlineExceeded) {
 			continue // the loop says so
 		}

@@ -103,10 +103,10 @@ func TestFlagsPrepareTheSame(t *testing.T) {
 		r.Suffix, r.MaxTokens, r.Tokens, r.Index, r.Tools, r.Calls = "", 0, nil, 0, nil, nil
 		var f textFlags
 		set := f.command().Flags()
-		over, err := read(set, arguments(t, dir, r), f.overrides, f.Text.Check)
+		over, err := read(set, arguments(t, dir, r), f.readOverrides, f.Text.Check)
 		var q generate.Request
 		if err == nil {
-			filled, failed := f.fill(m, over)
+			filled, failed := f.buildRequest(m, over)
 			require.NoError(t, failed)
 			q, err = m.Prepare(t.Context(), filled)
 		}
@@ -124,7 +124,7 @@ func TestFlagsPrepareTheSame(t *testing.T) {
 			r.Index = 0
 			var f imageFlags
 			set := f.command().Flags()
-			over, err := read(set, arguments(t, dir, r), f.overrides, f.Picture.Check)
+			over, err := read(set, arguments(t, dir, r), f.readOverrides, f.Picture.Check)
 			var q generate.Request
 			if err == nil {
 				filled, inputs, failed := f.Request(picture, over)
@@ -152,7 +152,7 @@ func TestStatusesHaveNoWords(t *testing.T) {
 	}
 	run := func(line string) (status int) {
 		root := newRoot()
-		root.SetArgs(joinCounts(strings.Fields(line)))
+		root.SetArgs(joinCacheCount(strings.Fields(line)))
 		switch err := root.Execute(); {
 		case err == nil:
 			return 0

@@ -27,7 +27,7 @@ intermediate stage of partial caching (not for those marked with *).`,
 			for _, name := range names {
 				if !slices.ContainsFunc(list, func(d samplers.Info) bool { return d.Name == name }) {
 					_, err := samplers.Parse(name)
-					return usage("%v", cmp.Or(err, fmt.Errorf("%q, want a name alone", name)))
+					return usagef("%v", cmp.Or(err, fmt.Errorf("%q, want a name alone", name)))
 				}
 			}
 			line := json.NewEncoder(stdout)

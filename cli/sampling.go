@@ -19,26 +19,26 @@ import (
 
 // samplingFlags are the flags of a recipe.
 type samplingFlags struct {
-	kind  model.Spec // of models whose defaults hold until one is loaded
+	spec  model.Spec // of models whose defaults hold until one is loaded
 	n     int
 	batch int
 	seed  uint64
 }
 
-// recipe adds the flags of a recipe alone, of texts if no kind is set.
-func (s *samplingFlags) recipe(f *pflag.FlagSet) {
-	if s.kind.Shape == nil {
-		s.kind = model.Spec{Shape: []int{1}}
+// registerRecipe adds the flags of a recipe alone, of texts if no kind is set.
+func (s *samplingFlags) registerRecipe(f *pflag.FlagSet) {
+	if s.spec.Shape == nil {
+		s.spec = model.Spec{Shape: []int{1}}
 	}
-	flags.RegisterRecipe(f, generate.Defaults(s.kind))
+	flags.RegisterRecipe(f, generate.Defaults(s.spec))
 }
 
 const maxSamples = 1 << 30
 
 // register adds the flags, with the defaults of models of a kind.
 func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
-	s.kind = kind
-	s.recipe(f)
+	s.spec = kind
+	s.registerRecipe(f)
 	flags.IntP(f, &s.n, "n", param.Param{
 		Name:    "n",
 		Min:     1,
@@ -55,22 +55,22 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 		Help: "samples at once, 0 to choose by length and a GPU's memory; the output does not depend " +
 			"on it",
 	})
-	seedFlag(f, &s.seed, "same seed, same output")
+	addSeedFlag(f, &s.seed, "same seed, same output")
 }
 
-// overrides returns the parameters that flags override; it returns an error for values that are
+// readOverrides returns the parameters that flags override; it returns an error for values that are
 // wrong for every model.
-func (s *samplingFlags) overrides(f *pflag.FlagSet) (generate.Overrides, error) {
-	over := flags.RecipeOverrides(f)
-	return over, mistake(over.Check())
+func (s *samplingFlags) readOverrides(f *pflag.FlagSet) (generate.Overrides, error) {
+	overrides := flags.RecipeOverrides(f)
+	return overrides, flagMistake(overrides.Check())
 }
 
-// mistake returns an error of flags as a usage error.
-func mistake(err error) error {
+// flagMistake returns an error of flags as a usage error.
+func flagMistake(err error) error {
 	if err == nil {
 		return nil
 	}
-	return usage("--%v", err)
+	return usagef("--%v", err)
 }
 
 // followFlags choose how a run is shown and traced.
@@ -82,18 +82,18 @@ func (f *followFlags) register(s *pflag.FlagSet, what string) {
 		"write what opened when, and its probability, to this new `FILE` of JSON lines")
 }
 
-// check returns an error for --watch if the terminal cannot be drawn on, and for --trace if the
-// file cannot be written.
-func (f *followFlags) check() error {
+// checkFlags returns an error for --watch if the terminal cannot be drawn on, and for --trace if
+// the file cannot be written.
+func (f *followFlags) checkFlags() error {
 	if f.Watch && !terminal.CanRedraw(os.Stderr) {
-		return usage("--watch needs a terminal on standard error")
+		return usagef("--watch needs a terminal on standard error")
 	}
 	return checkFile("--trace", f.Trace)
 }
 
-// make makes samples of a job and puts them to out.
-func (f *followFlags) make(ctx context.Context, d *deviceFlags, j *outputs.Job, list []runs.Span,
-	out outputs.Output, h outputs.Hooks) error {
+// makeSamples makes samples of a job and puts them to out.
+func (f *followFlags) makeSamples(ctx context.Context, d *deviceFlags, j *outputs.Job,
+	list []runs.Span, out outputs.Output, h outputs.Hooks) error {
 	f.Name = d.model
 	return f.MakeSamples(ctx, j, list, out, h)
 }

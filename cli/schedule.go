@@ -26,7 +26,7 @@ at up to 64 levels of masking, and finds the steps that lose least ("jump your s
 between steps that lose about as much.`,
 		Example: `  unmask text -n 32 --steps 128 --json --out samples.jsonl
   unmask text --steps 16 --schedule "$(unmask schedule samples.jsonl --steps 16)"`,
-		Args: exactly(1, "a FILE.jsonl of unmask text --json"),
+		Args: exactArgs(1, "a FILE.jsonl of unmask text --json"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return d.findSchedule(cmd, args[0], steps, seed)
 		},
@@ -34,7 +34,7 @@ between steps that lose about as much.`,
 	d.register(cmd.Flags(), "demo")
 	flags.Int(cmd.Flags(), &steps,
 		param.Param{Name: "steps", Min: 1, Max: 1 << 16, Default: "16", Help: "denoising steps N"})
-	seedFlag(cmd.Flags(), &seed, "seed of which positions are masked; same seed, same schedule")
+	addSeedFlag(cmd.Flags(), &seed, "seed of which positions are masked; same seed, same schedule")
 	return cmd
 }
 
@@ -45,7 +45,7 @@ func (d *deviceFlags) findSchedule(cmd *cobra.Command, name string, steps int, s
 		return err
 	}
 	if steps > m.Spec().Length() {
-		return usage("--steps is %d, want 1 to %d", steps, m.Spec().Length())
+		return usagef("--steps is %d, want 1 to %d", steps, m.Spec().Length())
 	}
 	in, err := atomicfile.Open(name)
 	if err != nil {

@@ -46,7 +46,7 @@ where a schema has no end; docs/structured.md explains them.
 
 With --instances, each line of a file is written as the engine would write it, with keys in the
 schema's order, and a line {"accepted": true} says whether the automaton accepts it.`,
-		Args:    exactly(1, "the FILE of a JSON Schema"),
+		Args:    exactArgs(1, "the FILE of a JSON Schema"),
 		Example: `  unmask schema order.json --instances orders.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := atomicfile.ReadSmall(args[0], flags.MaxSchema)
@@ -57,7 +57,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			m, err := d.load(cmd.Context())
+			m, err := d.loadModel(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			if err := show(&r, asJSON); err != nil || instances == "" {
+			if err := printValue(&r, asJSON); err != nil || instances == "" {
 				return err
 			}
 			return tryInstances(cmd.Context(), s, instances)
@@ -81,7 +81,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 
 func reportSchema(s *schema.Schema, m *unmask.Model) (r schemaReport, err error) {
 	if m.Text == nil {
-		return r, usage("--model %s, want one that makes text", m.Name)
+		return r, usagef("--model %s, want one that makes text", m.Name)
 	}
 	t, err := s.Tokens(prompt.NewVocabulary(m.Text, m.Spec()), grammar.TokenOptions{})
 	if err != nil {
@@ -127,7 +127,7 @@ func tryInstances(ctx context.Context, s *schema.Schema, file string) error {
 			if err != nil {
 				return fmt.Errorf("%s:%d: %w", file, n, err)
 			}
-			if err := standardOutput(fmt.Sprintf("{\"accepted\": %v}\n", s.Match(text))); err != nil {
+			if err := writeStdout(fmt.Sprintf("{\"accepted\": %v}\n", s.Match(text))); err != nil {
 				return err
 			}
 		}

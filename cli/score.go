@@ -27,7 +27,7 @@ type scoreFlags struct {
 	scores.Options
 	table      scoreTable
 	also       []string
-	at         string
+	positions  string
 	mutations  string
 	visible    bool
 	inputs     string
@@ -75,20 +75,20 @@ with --visible.`,
   unmask score --model antibody-dir library.fasta --also sapiens-dir > ranked.csv
   unmask score --model esm2_8m heavy.fasta --visible --mutations table.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd.Flags(), args); err != nil {
+			if err := f.checkFlags(cmd.Flags(), args); err != nil {
 				return err
 			}
 			if f.inputs != "" {
-				return f.answers(cmd.Context())
+				return f.scoreAnswers(cmd.Context())
 			}
-			return f.run(cmd.Context(), args[0])
+			return f.scoreFile(cmd.Context(), args[0])
 		},
 	}
-	f.flags(cmd.Flags())
+	f.registerFlags(cmd.Flags())
 	return cmd
 }
 
-func (f *scoreFlags) flags(s *pflag.FlagSet) {
+func (f *scoreFlags) registerFlags(s *pflag.FlagSet) {
 	f.register(s, "demo")
 	s.StringVar(&f.inputs, "inputs", "", "`FILE`.jsonl of prompts and answers")
 	s.StringVar(&f.likelihood.Method, "method", "",
@@ -110,8 +110,8 @@ func (f *scoreFlags) flags(s *pflag.FlagSet) {
 		Zero:    "none",
 		Help:    "mask this share of the positions at random and score these only",
 	})
-	seedFlag(s, &f.Seed, "seed of --inputs and --share")
-	s.StringVar(&f.at, "at", "", "score these `POSITIONS` only, from 1: 26-33,97-109")
+	addSeedFlag(s, &f.Seed, "seed of --inputs and --share")
+	s.StringVar(&f.positions, "at", "", "score these `POSITIONS` only, from 1: 26-33,97-109")
 	s.StringArrayVar(&f.also, "also", nil, "rank by this `MODEL` too; may be repeated")
 	s.BoolVar(&f.table.matrix, "matrix", false, "CSV of every letter's probability")
 	flags.Int(s, &f.table.top, param.Param{
@@ -127,40 +127,41 @@ func (f *scoreFlags) flags(s *pflag.FlagSet) {
 	s.BoolVar(&f.json, "json", false, "one JSON object a question or a sequence")
 }
 
-// check returns an error for flags that do not go together.
-func (f *scoreFlags) check(set *pflag.FlagSet, args []string) (err error) {
-	with := "FILE"
-	others := []string{"method", "passes"}
+// checkFlags returns an error for flags that do not go together.
+func (f *scoreFlags) checkFlags(set *pflag.FlagSet, args []string) (err error) {
+	source := "FILE"
+	unusable := []string{"method", "passes"}
 	switch {
 	case f.inputs != "" && len(args) > 0:
-		return usage("FILE and --inputs together, want one of them")
+		return usagef("FILE and --inputs together, want one of them")
 	case f.inputs == "" && len(args) == 0:
-		return usage("FILE is missing, want a FILE of sequences, or --inputs with prompts and answers")
+		return usagef("FILE is missing, want a FILE of sequences, or --inputs with prompts and answers")
 	case f.inputs != "":
-		with = "--inputs"
-		others = []string{"parts", "share", "visible", "mutations", "at", "matrix", "top", "also"}
+		source = "--inputs"
+		unusable = []string{"parts", "share", "visible", "mutations", "at", "matrix", "top", "also"}
 	}
-	for _, name := range others {
+	for _, name := range unusable {
 		if set.Changed(name) {
-			return usage("--%s with %s, want it without", name, with)
+			return usagef("--%s with %s, want it without", name, source)
 		}
 	}
 	if f.visible {
 		if f.Passes != 0 || f.MaskShare != 0 {
-			return usage("--visible with --parts or --share, want one of them")
+			return usagef("--visible with --parts or --share, want one of them")
 		}
 		f.Passes = -1
 	}
-	forms := howMany(f.table.matrix, f.table.top > 0, f.also != nil, f.json)
+	forms := countTrue(f.table.matrix, f.table.top > 0, f.also != nil, f.json)
 	switch {
 	case f.Passes > 0 && f.MaskShare > 0:
-		return usage("--parts with --share, want one of them")
-	case f.mutations != "" && (f.Passes > 0 || f.MaskShare > 0 || f.at != "" || forms > 0 && !f.json):
-		return usage("--mutations with --parts, --share, --at, --matrix, --top or --also, want it without")
+		return usagef("--parts with --share, want one of them")
+	case f.mutations != "" &&
+		(f.Passes > 0 || f.MaskShare > 0 || f.positions != "" || forms > 0 && !f.json):
+		return usagef("--mutations with --parts, --share, --at, --matrix, --top or --also, want it without")
 	case forms > 1:
-		return usage("--matrix, --top, --also and --json together, want one of them")
+		return usagef("--matrix, --top, --also and --json together, want one of them")
 	}
-	f.Positions, err = positions(f.at)
+	f.Positions, err = parsePositions(f.positions)
 	return err
 }
 
@@ -171,19 +172,19 @@ type sequence struct {
 	mutations []scores.Mutation
 }
 
-// run scores the sequences of a file. All are read and checked before the first pass.
-func (f *scoreFlags) run(ctx context.Context, file string) error {
+// scoreFile scores the sequences of a file. All are read and checked before the first pass.
+func (f *scoreFlags) scoreFile(ctx context.Context, file string) error {
 	records, err := readRecords(file, false)
 	if err != nil {
-		return wrap(file, err)
+		return wrapError(file, err)
 	}
 	var mutations []string
 	if f.mutations != "" {
 		if mutations, err = readLines(f.mutations); err != nil {
-			return wrap("--mutations", err)
+			return wrapError("--mutations", err)
 		}
 	}
-	m, err := f.load(ctx)
+	m, err := f.loadModel(ctx)
 	if err != nil {
 		return err
 	}
@@ -192,26 +193,26 @@ func (f *scoreFlags) run(ctx context.Context, file string) error {
 		for _, name := range f.also {
 			d := f.deviceFlags
 			d.model = name
-			if m, err = d.load(ctx); err != nil {
+			if m, err = d.loadModel(ctx); err != nil {
 				return err
 			}
 			models = append(models, m)
 		}
-		return f.rank(ctx, records, models)
+		return f.printRanking(ctx, records, models)
 	}
 	list := make([]sequence, len(records))
 	for i, r := range records {
 		list[i].Record = r
-		if err := list[i].read(m, mutations, f.Positions); err != nil {
+		if err := list[i].tokenize(m, mutations, f.Positions); err != nil {
 			return fmt.Errorf("sequence %d (%.40s): %w", i+1, r.Name, err)
 		}
 	}
-	score := f.perplexity
+	score := f.printPerplexity
 	switch {
 	case f.mutations != "":
-		score = f.odds
+		score = f.printLogOdds
 	case f.table.matrix || f.table.top > 0:
-		score = f.tabulate
+		score = f.printTable
 	}
 	for i := range list {
 		if err := score(ctx, m, &list[i], uint32(i)); err != nil {
@@ -221,26 +222,27 @@ func (f *scoreFlags) run(ctx context.Context, file string) error {
 	return nil
 }
 
-// read reads the tokens of a sequence and its mutations, and checks the positions to score.
-func (s *sequence) read(m *unmask.Model, mutations []string, at []int) (err error) {
+// tokenize reads the tokens of a sequence and its mutations, and checks the positions to score.
+func (s *sequence) tokenize(m *unmask.Model, mutations []string, positions []int) (err error) {
 	if s.tokens, err = scores.EncodeText(m, s.Sequence); err != nil {
 		return err
 	}
-	if n := len(s.tokens); at != nil && at[len(at)-1] >= n {
-		return fmt.Errorf("--at has %d, want 1 to %d", at[len(at)-1]+1, n)
+	if n := len(s.tokens); positions != nil && positions[len(positions)-1] >= n {
+		return fmt.Errorf("--at has %d, want 1 to %d", positions[len(positions)-1]+1, n)
 	}
 	for _, name := range mutations {
-		one, err := scores.ParseMutation(m.Text, s.tokens, name)
+		mutation, err := scores.ParseMutation(m.Text, s.tokens, name)
 		if err != nil {
 			return err
 		}
-		s.mutations = append(s.mutations, one)
+		s.mutations = append(s.mutations, mutation)
 	}
 	return nil
 }
 
-// odds prints the log-odds of a sequence's mutations.
-func (f *scoreFlags) odds(ctx context.Context, m *unmask.Model, s *sequence, _ uint32) error {
+// printLogOdds prints the log-odds of a sequence's mutations.
+func (f *scoreFlags) printLogOdds(ctx context.Context, m *unmask.Model, s *sequence,
+	_ uint32) error {
 	odds, err := scores.LogOdds(ctx, m, s.tokens, s.mutations, f.visible)
 	for i, mutation := range s.mutations {
 		if err != nil {
@@ -259,8 +261,9 @@ func (f *scoreFlags) odds(ctx context.Context, m *unmask.Model, s *sequence, _ u
 	return err
 }
 
-// perplexity prints a sequence's perplexity.
-func (f *scoreFlags) perplexity(ctx context.Context, m *unmask.Model, q *sequence, i uint32) error {
+// printPerplexity prints a sequence's perplexity.
+func (f *scoreFlags) printPerplexity(ctx context.Context, m *unmask.Model, q *sequence,
+	i uint32) error {
 	s, err := scores.ScoreTokens(ctx, m, q.tokens, i, f.Options)
 	if err != nil {
 		return err
@@ -298,7 +301,7 @@ func readRecords(name string, whole bool) (list []fasta.Record, _ error) {
 		return fasta.Read(b)
 	}
 	text, err := readAll(b)
-	_, err = nonEmpty(text, err)
+	_, err = nonEmptyLines(text, err)
 	for line := range strings.Lines(text) {
 		if whole || strings.TrimSpace(line) != "" {
 			list = append(list, fasta.Record{
@@ -310,7 +313,7 @@ func readRecords(name string, whole bool) (list []fasta.Record, _ error) {
 	return list, err
 }
 
-func readLines(name string) ([]string, error) { return nonEmpty(readWhole(name)) }
+func readLines(name string) ([]string, error) { return nonEmptyLines(readWhole(name)) }
 
 // readWhole returns a file's text without blanks around it.
 func readWhole(name string) (string, error) {
@@ -342,9 +345,9 @@ func readAll(r io.Reader) (string, error) {
 	return strings.TrimPrefix(string(data), "\ufeff"), err
 }
 
-// nonEmpty returns the lines of a text that was read, unless err is set, without the blanks around
-// them and the empty ones.
-func nonEmpty(text string, err error) (list []string, _ error) {
+// nonEmptyLines returns the lines of a text that was read, unless err is set, without the blanks
+// around them and the empty ones.
+func nonEmptyLines(text string, err error) (list []string, _ error) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
 			list = append(list, line)

@@ -13,8 +13,8 @@ import (
 	"unmask/param"
 )
 
-// question is a line of --inputs.
-type question struct {
+// answerQuestion is a line of --inputs.
+type answerQuestion struct {
 	Name     string          `json:"name,omitempty"`
 	Prompt   string          `json:"prompt,omitempty"`
 	Messages json.RawMessage `json:"messages,omitempty"`
@@ -41,41 +41,41 @@ type scoredQuestion struct {
 	BestPerByte int            `json:"best_per_byte"` // by log_prob / bytes of the answer
 }
 
-// tokenized is an answer, tokens[from:to].
-type tokenized struct {
+// tokenizedAnswer is an answer, tokens[from:to].
+type tokenizedAnswer struct {
 	tokens []int32
 	from   int
 	to     int
 }
 
-// answers scores the answers of --inputs. All are read and checked before the first pass.
-func (f *scoreFlags) answers(ctx context.Context) error {
+// scoreAnswers scores the answers of --inputs. All are read and checked before the first pass.
+func (f *scoreFlags) scoreAnswers(ctx context.Context) error {
 	if err := f.likelihood.Check(); err != nil {
-		return mistake(err)
+		return flagMistake(err)
 	}
 	questions, err := readQuestions(f.inputs)
 	if err != nil {
-		return wrap(f.inputs, err)
+		return wrapError(f.inputs, err)
 	}
 	m, err := f.loadText(ctx)
 	if err != nil {
 		return err
 	}
 	total := 0
-	list := make([][]tokenized, len(questions))
+	list := make([][]tokenizedAnswer, len(questions))
 	conversations := make([][]byte, len(questions))
 	for i, q := range questions {
 		conversations[i] = q.Messages
 		for j := range q.Answers {
 			a, passes, err := f.tokenize(m, q, j)
 			if err != nil {
-				return q.wrap(f.inputs, j, err)
+				return q.nameAnswer(f.inputs, j, err)
 			}
 			total = total + passes
 			list[i] = append(list[i], a)
 		}
 	}
-	sayNotes(m.TemplateNote(conversations...))
+	logNotes(m.TemplateNote(conversations...))
 	progress := terminal.NewProgress("passes", int64(total))
 	defer progress.Close()
 	for i, q := range questions {
@@ -90,7 +90,7 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 			o.Progress = func(done, _ int) { progress.Add(int64(done - before)); before = done }
 			e, err := likelihood.Measure(ctx, m.Denoiser, a.tokens, a.from, a.to, o)
 			if err != nil {
-				return q.wrap(f.inputs, j, err)
+				return q.nameAnswer(f.inputs, j, err)
 			}
 			out.add(q.Answers[j], e, a.tokens[a.from:a.to])
 		}
@@ -102,8 +102,8 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 }
 
 // tokenize returns an answer's tokens and the number of passes that it takes.
-func (f *scoreFlags) tokenize(m *unmask.Model, q question, answer int) (a tokenized, passes int,
-	err error) {
+func (f *scoreFlags) tokenize(m *unmask.Model, q answerQuestion,
+	answer int) (a tokenizedAnswer, passes int, err error) {
 	beginning := unmask.Request{Prompt: q.Prompt, Messages: q.Messages}
 	a.tokens, a.from, a.to, err = m.TokensWithAnswer(beginning, q.Answers[answer], nil)
 	if err == nil {
@@ -112,13 +112,13 @@ func (f *scoreFlags) tokenize(m *unmask.Model, q question, answer int) (a tokeni
 	return a, passes, err
 }
 
-// wrap says which answer an error is about.
-func (q *question) wrap(file string, answer int, err error) error {
+// nameAnswer says which answer an error is about.
+func (q *answerQuestion) nameAnswer(file string, answer int, err error) error {
 	return fmt.Errorf("%s: question %s, answer %d: %w", file, q.Name, answer+1, err)
 }
 
 func (s *scoredQuestion) add(answer string, e *likelihood.Estimate, tokens []int32) {
-	one := scoredAnswer{
+	scored := scoredAnswer{
 		Answer:  answer,
 		LogProb: jsonline.FiniteOrNil(e.LogProb),
 		Error:   jsonline.FiniteOrNil(e.Error),
@@ -127,13 +127,13 @@ func (s *scoredQuestion) add(answer string, e *likelihood.Estimate, tokens []int
 		LogP:    jsonline.FinitesOrNil(e.LogP),
 		Passes:  e.Passes,
 	}
-	s.Answers = append(s.Answers, one)
+	s.Answers = append(s.Answers, scored)
 	perByte := func(a scoredAnswer) float64 { return orImpossible(a.LogProb) / float64(len(a.Answer)) }
 	last := len(s.Answers) - 1
 	if e.LogProb > orImpossible(s.Answers[s.Best].LogProb) {
 		s.Best = last
 	}
-	if perByte(one) > perByte(s.Answers[s.BestPerByte]) {
+	if perByte(scored) > perByte(s.Answers[s.BestPerByte]) {
 		s.BestPerByte = last
 	}
 }
@@ -167,13 +167,13 @@ func (s *scoredQuestion) print(asJSON bool) error {
 }
 
 // readQuestions reads lines of JSON. A question without a name has the number of its line.
-func readQuestions(name string) (list []question, err error) {
+func readQuestions(name string) (list []answerQuestion, err error) {
 	lines, err := readLines(name)
 	if err != nil {
 		return nil, err
 	}
 	for i, line := range lines {
-		q := question{Name: fmt.Sprint(i + 1)}
+		q := answerQuestion{Name: fmt.Sprint(i + 1)}
 		if err := jsonline.DecodeStrict([]byte(line), &q); err != nil {
 			return nil, fmt.Errorf("line %d is %s, want an object with prompt or messages, and answer or "+
 				"answers: %w", i+1, param.Quote(line), err)

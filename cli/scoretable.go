@@ -17,21 +17,21 @@ import (
 	"unmask/param"
 )
 
-// positions reads a list such as 26-33,99 as positions from 0, rising; nil for no text.
-func positions(text string) (list []int, err error) {
-	const most = 1 << 20
+// parsePositions reads a list such as 26-33,99 as positions from 0, rising; nil for no text.
+func parsePositions(text string) (list []int, err error) {
+	const limit = 1 << 20
 	for part := range strings.SplitSeq(text, ",") {
-		from, to, isRange := strings.Cut(part, "-")
+		from, until, isRange := strings.Cut(part, "-")
 		if !isRange {
-			to = from
+			until = from
 		}
 		first, err1 := strconv.Atoi(from)
-		last, err2 := strconv.Atoi(to)
+		last, err2 := strconv.Atoi(until)
 		switch {
 		case text == "":
 			return nil, nil
-		case cmp.Or(err1, err2) != nil || first < 1 || last < first || last-first+len(list) > most:
-			return nil, usage("--at has %s, want positions from 1 such as 26-33,99", param.Quote(part))
+		case cmp.Or(err1, err2) != nil || first < 1 || last < first || last-first+len(list) > limit:
+			return nil, usagef("--at has %s, want positions from 1 such as 26-33,99", param.Quote(part))
 		}
 		for p := first; p <= last; p++ {
 			list = append(list, p-1)
@@ -44,21 +44,21 @@ func positions(text string) (list []int, err error) {
 // scoreTable is CSV of the probabilities of tokens at the scored positions: a column for each token
 // that may be drawn or, if top is not 0, a line for each of so many tokens.
 type scoreTable struct {
-	matrix  bool
-	top     int
-	columns []int32 // of the matrix; nil before the first position
-	begun   bool
+	matrix      bool
+	top         int
+	columns     []int32 // of the matrix; nil before the first position
+	headPrinted bool
 }
 
 // maxColumns bounds a matrix: vocabularies of residues and of SMILES are smaller.
 const maxColumns = 2048
 
-// tabulate prints the lines of a sequence.
-func (f *scoreFlags) tabulate(ctx context.Context, m *unmask.Model, s *sequence, i uint32) error {
+// printTable prints the lines of a sequence.
+func (f *scoreFlags) printTable(ctx context.Context, m *unmask.Model, s *sequence, i uint32) error {
 	o := f.Options
 	t := &f.table
 	if n := m.Spec().Outcomes; t.matrix && n > maxColumns {
-		return usage("--matrix of a vocabulary of %d tokens, want at most %d: --top N prints N of them",
+		return usagef("--matrix of a vocabulary of %d tokens, want at most %d: --top N prints N of them",
 			n, maxColumns)
 	}
 	head := []string{"name", "position", "token"}
@@ -72,7 +72,7 @@ func (f *scoreFlags) tabulate(ctx context.Context, m *unmask.Model, s *sequence,
 			}
 		}
 		line := []string{s.Name, strconv.Itoa(p + 1), decode(s.tokens[p])}
-		probability := func(id int32) string { return csvNumber(math.Exp(float64(logits[id]) - sum)) }
+		probability := func(id int32) string { return formatNumber(math.Exp(float64(logits[id]) - sum)) }
 		if !t.matrix {
 			slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(logits[b], logits[a]) })
 			for r, id := range list[:min(t.top, len(list))] {
@@ -98,14 +98,14 @@ func (f *scoreFlags) tabulate(ctx context.Context, m *unmask.Model, s *sequence,
 	for _, id := range t.columns {
 		head = append(head, decode(id))
 	}
-	if !t.begun && len(head) > 3 {
-		t.begun = true
+	if !t.headPrinted && len(head) > 3 {
+		t.headPrinted = true
 		lines[0] = slices.Insert(lines[0], 0, head)
 	}
 	return printCSV(slices.Concat(lines...))
 }
 
-func csvNumber(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
+func formatNumber(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 
 // printCSV prints lines of comma-separated values.
 func printCSV(lines [][]string) error {
@@ -113,43 +113,43 @@ func printCSV(lines [][]string) error {
 	if err := csv.NewWriter(&b).WriteAll(lines); err != nil {
 		return err
 	}
-	return standardOutput(b.String())
+	return writeStdout(b.String())
 }
 
-// ranked is one of the different sequences of a file.
-type ranked struct {
+// rankedSequence is one of the different sequences of a file.
+type rankedSequence struct {
 	fasta.Record
-	copies int
-	ranks  int       // ranks is the sum over models
-	tokens [][]int32 // by each model
-	fields []string  // its perplexity by each
+	copies  int
+	rankSum int       // ranks is the sum over models
+	tokens  [][]int32 // by each model
+	fields  []string  // its perplexity by each
 }
 
-// rank prints the different sequences of a file as CSV by the mean of their ranks by models, which
-// read all of them before the first pass.
-func (f *scoreFlags) rank(ctx context.Context, records []fasta.Record,
+// printRanking prints the different sequences of a file as CSV by the mean of their ranks by
+// models, which read all of them before the first pass.
+func (f *scoreFlags) printRanking(ctx context.Context, records []fasta.Record,
 	models []*unmask.Model) error {
-	seen := map[string]*ranked{}
-	list := []*ranked(nil)
+	seen := map[string]*rankedSequence{}
+	list := []*rankedSequence(nil)
 	for i, r := range records {
 		q := seen[r.Sequence]
 		if q == nil {
-			q = &ranked{Record: r}
+			q = &rankedSequence{Record: r}
 			seen[r.Sequence] = q
 			list = append(list, q)
 			for _, m := range models {
-				one := sequence{Record: r}
-				if err := one.read(m, nil, f.Positions); err != nil {
+				encoded := sequence{Record: r}
+				if err := encoded.tokenize(m, nil, f.Positions); err != nil {
 					return fmt.Errorf("%s: sequence %d (%.40s): %w", m.Name, i+1, r.Name, err)
 				}
-				q.tokens = append(q.tokens, one.tokens)
+				q.tokens = append(q.tokens, encoded.tokens)
 			}
 		}
 		q.copies++
 	}
 	head := []string{"name", "copies"}
 	for i, m := range models {
-		perplexity := map[*ranked]float64{}
+		perplexity := map[*rankedSequence]float64{}
 		for n, q := range list {
 			s, err := scores.ScoreTokens(ctx, m, q.tokens[i], uint32(n), f.Options)
 			if err != nil {
@@ -157,18 +157,20 @@ func (f *scoreFlags) rank(ctx context.Context, records []fasta.Record,
 			}
 			perplexity[q] = s.Perplexity()
 		}
-		slices.SortStableFunc(list, func(a, b *ranked) int {
+		slices.SortStableFunc(list, func(a, b *rankedSequence) int {
 			return cmp.Compare(perplexity[a], perplexity[b])
 		})
 		for rank, q := range list {
-			q.ranks, q.fields = q.ranks+1+rank, append(q.fields, csvNumber(perplexity[q]))
+			q.rankSum, q.fields = q.rankSum+1+rank, append(q.fields, formatNumber(perplexity[q]))
 		}
 		head = append(head, "perplexity "+m.Name)
 	}
-	slices.SortStableFunc(list, func(a, b *ranked) int { return cmp.Compare(a.ranks, b.ranks) })
+	slices.SortStableFunc(list, func(a, b *rankedSequence) int {
+		return cmp.Compare(a.rankSum, b.rankSum)
+	})
 	lines := [][]string{append(head, "mean_rank", "sequence")}
 	for _, q := range list {
-		mean := csvNumber(float64(q.ranks) / float64(len(models)))
+		mean := formatNumber(float64(q.rankSum) / float64(len(models)))
 		lines = append(lines, slices.Concat([]string{q.Name, strconv.Itoa(q.copies)}, q.fields,
 			[]string{mean, q.Sequence}))
 	}

@@ -27,19 +27,19 @@ import (
 // serveFlags are those of unmask serve.
 type serveFlags struct {
 	deviceFlags
-	models  []string
-	as      map[string]string // kinds, by the models' names
-	files   map[string]string // of calibrations, likewise
-	fits    map[string]decide.Calibration
-	listen  server.Listeners
-	options server.Options
-	keys    string
-	noKeys  bool
-	timeout int
-	memory  float64
-	keep    float64
-	log     string
-	noPage  bool
+	models           []string
+	kinds            map[string]string // kinds, by the models' names
+	calibrationFiles map[string]string // of calibrations, likewise
+	calibrations     map[string]decide.Calibration
+	listen           server.Listeners
+	options          server.Options
+	keys             string
+	noKeys           bool
+	timeout          int
+	memoryGB         float64
+	keepGB           float64
+	log              string
+	noPage           bool
 }
 
 func newServe() *cobra.Command {
@@ -56,9 +56,9 @@ func newServe() *cobra.Command {
 	s := cmd.Flags()
 	s.StringArrayVar(&f.models, "model", []string{demoText, demoImage, demoChat},
 		"`MODEL` to serve, or NAME=MODEL; may be repeated")
-	s.StringToStringVar(&f.as, "as", nil, "`NAME=KIND`: the kind of model to read NAME's files as, in "+
+	s.StringToStringVar(&f.kinds, "as", nil, "`NAME=KIND`: the kind of model to read NAME's files as, in "+
 		"place of what config.json says or leaves open; may be repeated")
-	s.StringToStringVar(&f.files, "calibration", nil, "`NAME=FILE`: the file of unmask decide --calibrate "+
+	s.StringToStringVar(&f.calibrationFiles, "calibration", nil, "`NAME=FILE`: the file of unmask decide --calibrate "+
 		"with the temperatures of NAME's answers to typed questions; may be repeated")
 	f.registerCompute(s)
 	s.StringVar(&f.listen.Address, "listen", "127.0.0.1:8080", "`ADDRESS` of the API and the page")
@@ -85,7 +85,7 @@ func newServe() *cobra.Command {
 		Default: "600",
 		Help:    "seconds that a request may take, including its wait",
 	})
-	flags.Float(s, &f.memory, param.Param{
+	flags.Float(s, &f.memoryGB, param.Param{
 		Name:    "memory",
 		Min:     0.01,
 		Max:     1e5,
@@ -93,7 +93,7 @@ func newServe() *cobra.Command {
 		Default: "0",
 		Help:    "GB of keys and values per model, 0 for a quarter of the machine's memory, at most 4",
 	})
-	keepFlag(s, &f.keep, "requests, per model")
+	addKeepFlag(s, &f.keepGB, "requests, per model")
 	s.StringVar(&f.listen.Metrics, "metrics", "", "`ADDRESS` of /metrics, for Prometheus")
 	s.DurationVar(&f.listen.Drain, "drain", 30*time.Second,
 		"time to finish running requests after SIGTERM")
@@ -104,14 +104,14 @@ func newServe() *cobra.Command {
 	return cmd
 }
 
-// keepFlag registers --keep, in GB.
-func keepFlag(s *pflag.FlagSet, gb *float64, of string) {
+// addKeepFlag registers --keep, in GB.
+func addKeepFlag(s *pflag.FlagSet, gb *float64, things string) {
 	flags.Float(s, gb, param.Param{
 		Name:    "keep",
 		Min:     0,
 		Max:     1e5,
 		Default: "1",
-		Help: "GB of keys and values of finished " + of + ", which those that begin alike need not " +
+		Help: "GB of keys and values of finished " + things + ", which those that begin alike need not " +
 			"compute, 0 for none",
 	})
 }
@@ -125,44 +125,47 @@ func (f *serveFlags) setLog() error {
 		f.options.Log = slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	case "none":
 	default:
-		return usage("--log is %q, want text, json or none", f.log)
+		return usagef("--log is %q, want text, json or none", f.log)
 	}
 	return nil
 }
 
-// check returns the models to serve and how they are loaded, or what is wrong with the flags.
-func (f *serveFlags) check() (models []server.NamedModel, o unmask.Options, err error) {
-	o, err = f.deviceFlags.options()
-	if err = cmp.Or(f.setLog(), err, f.guard()); err != nil {
+// checkFlags returns the models to serve and how they are loaded, or what is wrong with the flags.
+func (f *serveFlags) checkFlags() (models []server.NamedModel, o unmask.Options, err error) {
+	o, err = f.deviceFlags.loadOptions()
+	if err = cmp.Or(f.setLog(), err, f.checkAccess()); err != nil {
 		return nil, o, err
 	}
 	if models, err = server.ParseModels(f.models); err != nil {
-		return nil, o, usage("%v", wrap("--model", err))
+		return nil, o, usagef("%v", wrapError("--model", err))
 	}
-	for flag, names := range map[string]map[string]string{"as": f.as, "calibration": f.files} {
+	for flag, names := range map[string]map[string]string{
+		"as":          f.kinds,
+		"calibration": f.calibrationFiles,
+	} {
 		for name := range names {
 			if !slices.ContainsFunc(models, func(m server.NamedModel) bool { return m.Name == name }) {
-				return nil, o, usage("--%s: model is %.80q, want one of --model", flag, name)
+				return nil, o, usagef("--%s: model is %.80q, want one of --model", flag, name)
 			}
 		}
 	}
-	f.fits = map[string]decide.Calibration{}
-	for name, file := range f.files {
-		if f.fits[name], err = decide.ReadCalibration(file); err != nil {
-			return nil, o, wrap("--calibration "+name, err)
+	f.calibrations = map[string]decide.Calibration{}
+	for name, file := range f.calibrationFiles {
+		if f.calibrations[name], err = decide.ReadCalibration(file); err != nil {
+			return nil, o, wrapError("--calibration "+name, err)
 		}
 	}
 	return models, o, nil
 }
 
 func (f *serveFlags) run(ctx context.Context) error {
-	models, o, err := f.check()
+	models, o, err := f.checkFlags()
 	if err != nil {
 		return err
 	}
 	f.options.Timeout = time.Duration(f.timeout) * time.Second
-	f.options.Memory = int64(f.memory * 1e9)
-	if f.options.Keep = int64(f.keep * 1e9); f.options.Keep == 0 {
+	f.options.Memory = int64(f.memoryGB * 1e9)
+	if f.options.Keep = int64(f.keepGB * 1e9); f.options.Keep == 0 {
 		f.options.Keep = -1
 	}
 	f.options.Version = buildinfo.Version()
@@ -173,18 +176,18 @@ func (f *serveFlags) run(ctx context.Context) error {
 	}
 	s, err := server.New(f.options)
 	if err != nil {
-		return usage("--%v", err)
+		return usagef("--%v", err)
 	}
 	server.TuneProcess()
 	terminal.AllowSlowShutdown(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go f.reload(ctx, terminal.NotifyHangups(ctx))
+	go f.reloadKeys(ctx, terminal.NotifyHangups(ctx))
 	loaded := make(chan error, 1)
 	err = s.Run(ctx, terminal.GracefulContext(ctx), f.listen, func(url string) {
 		terminal.Logf("%s", f.greeting(url, models))
 		go func() {
-			err := f.load(ctx, s, models, o)
+			err := f.loadModels(ctx, s, models, o)
 			if err == nil {
 				terminal.Logf("ready")
 			}
@@ -217,27 +220,27 @@ func (f *serveFlags) greeting(url string, models []server.NamedModel) string {
 		strings.Join(names, ", "))
 }
 
-// guard returns an error for flags that would let everybody use the server.
-func (f *serveFlags) guard() (err error) {
+// checkAccess returns an error for flags that would let everybody use the server.
+func (f *serveFlags) checkAccess() (err error) {
 	switch {
 	case f.keys != "" && f.noKeys:
-		return usage("--keys and --no-keys together, want one of them")
+		return usagef("--keys and --no-keys together, want one of them")
 	case (f.listen.Cert == "") != (f.listen.Key == ""):
-		return usage("--tls-cert or --tls-key is missing, want both or neither")
+		return usagef("--tls-cert or --tls-key is missing, want both or neither")
 	case f.keys != "":
 		if f.options.Keys, err = server.LoadKeys(f.keys); err != nil {
 			return fmt.Errorf("--keys %s: %w", f.keys, err)
 		}
 	case !f.noKeys:
 		if err := server.CheckAddress(f.listen.Address); err != nil {
-			return usage("%v", wrap("--listen", err))
+			return usagef("%v", wrapError("--listen", err))
 		}
 	}
 	return nil
 }
 
-// reload reads the keys again after each SIGHUP.
-func (f *serveFlags) reload(ctx context.Context, hangups <-chan struct{}) {
+// reloadKeys reads the keys again after each SIGHUP.
+func (f *serveFlags) reloadKeys(ctx context.Context, hangups <-chan struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -255,17 +258,17 @@ func (f *serveFlags) reload(ctx context.Context, hangups <-chan struct{}) {
 	}
 }
 
-// load adds the models.
-func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server.NamedModel,
+// loadModels adds the models.
+func (f *serveFlags) loadModels(ctx context.Context, s *server.Server, models []server.NamedModel,
 	o unmask.Options) (err error) {
 	if o.Backend, err = open.Device(o.Device, o.Threads); err != nil {
 		return err
 	}
 	for _, n := range models {
-		o.As = f.as[n.Name]
+		o.As = f.kinds[n.Name]
 		m, err := unmask.Load(ctx, n.Model, o)
 		if err != nil {
-			return modelError(err)
+			return refuseModelName(err)
 		}
 		for _, note := range m.Info.Notes {
 			terminal.Logf("note: %s: %s", n.Name, note)
@@ -274,9 +277,9 @@ func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server
 			Name:        n.Name,
 			Model:       m,
 			Precision:   m.Precision,
-			Calibration: f.fits[n.Name],
+			Calibration: f.calibrations[n.Name],
 		}); err != nil {
-			return usage("%v", wrap("--model", err))
+			return usagef("%v", wrapError("--model", err))
 		}
 		if c, err := m.Chat(); err == nil {
 			if err := c.TryRender(); err != nil {

@@ -32,19 +32,19 @@ import (
 type speechFlags struct {
 	deviceFlags
 	samplingFlags
-	said     string
-	text     string
-	out      string
-	format   string
-	language string
-	voice    string
-	codes    string
-	save     string
-	preset   string
-	speed    float64
-	seconds  float64
-	json     bool
-	watch    bool
+	textArg   string
+	textFile  string
+	out       string
+	format    string
+	language  string
+	voice     string
+	codes     string
+	saveVoice string
+	preset    string
+	speed     float64
+	seconds   float64
+	json      bool
+	watch     bool
 }
 
 // omniVoice is the model that speaks where none is named.
@@ -64,7 +64,7 @@ voice of a file: one of its authors' program (VoiceClonePrompt.save), or one of 
 
 Up to ten minutes of sound are finished together. A longer text, and one to standard output, is spoken
 part by part, and each part is written when it is done; the first is a sentence.`,
-		Args: oneText("said"),
+		Args: textArg("said"),
 		Example: `  unmask speech "Good morning." --out a.wav
   unmask speech "Good morning." --voice "female, low pitch" --speed 1.2 --out a.flac
   unmask speech --text book.txt --out - --format pcm | aplay -f S16_LE -r 24000
@@ -72,7 +72,7 @@ part by part, and each part is written when it is done; the first is a sentence.
   unmask speech "It is I." --save-voice me.safetensors --out i.wav
   unmask speech "It is I again." --voice me.safetensors --out again.wav`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := setText(cmd, "said", args); err != nil {
+			if err := setTextFlag(cmd, "said", args); err != nil {
 				return err
 			}
 			return f.run(cmd.Context(), cmd.Flags())
@@ -80,14 +80,14 @@ part by part, and each part is written when it is done; the first is a sentence.
 	}
 	s := cmd.Flags()
 	f.deviceFlags.register(s, omniVoice)
-	usual, err := generate.ParseRecipe(omnivoice.Recipe)
+	published, err := generate.ParseRecipe(omnivoice.Recipe)
 	if err != nil {
 		panic(err) // it is a constant
 	}
-	flags.RegisterRecipe(s, usual)
-	seedFlag(s, &f.seed, "same seed, same sound")
-	s.StringVar(&f.said, "said", "", "the `TEXT`, as the argument")
-	s.StringVar(&f.text, "text", "", "a `FILE` with the text, - for standard input")
+	flags.RegisterRecipe(s, published)
+	addSeedFlag(s, &f.seed, "same seed, same sound")
+	s.StringVar(&f.textArg, "said", "", "the `TEXT`, as the argument")
+	s.StringVar(&f.textFile, "text", "", "a `FILE` with the text, - for standard input")
 	s.StringVar(&f.out, "out", "", "the sound's `FILE`: .wav, .flac or .pcm; - for standard output")
 	s.StringVar(&f.format, "format", "", "wav, flac or pcm (default by the file's name)")
 	s.StringVar(&f.language, "language", "", "of the text: an id such as en, or an English name")
@@ -96,7 +96,7 @@ part by part, and each part is written when it is done; the first is a sentence.
 	flags.Float(s, &f.speed, speak.SpeedParam)
 	flags.Float(s, &f.seconds, speak.SecondsParam)
 	s.StringVar(&f.codes, "codes", "", "decode the codes of this voice `FILE`, and speak nothing")
-	s.StringVar(&f.save, "save-voice", "",
+	s.StringVar(&f.saveVoice, "save-voice", "",
 		"write the codes of the first part to this `FILE`.safetensors, a voice for --voice")
 	s.BoolVar(&f.json, "json", false, "one JSON object per part and line: part, text, seed, frames, "+
 		"steps, seconds")
@@ -106,23 +106,23 @@ part by part, and each part is written when it is done; the first is a sentence.
 }
 
 func (f *speechFlags) run(ctx context.Context, set *pflag.FlagSet) error {
-	over, err := f.overrides(set)
+	overrides, err := f.readOverrides(set)
 	if err != nil {
 		return err
 	}
-	if err := f.check(set); err != nil {
+	if err := f.checkFlags(set); err != nil {
 		return err
 	}
-	text, err := f.read()
+	text, err := f.readText()
 	if err != nil {
 		return err
 	}
-	m, err := f.load(ctx)
+	m, err := f.loadModel(ctx)
 	if err != nil {
 		return err
 	}
 	if m.Speech == nil {
-		return usage("--model %s is a %s, which does not speak", f.model, m.Info.Architecture)
+		return usagef("--model %s is a %s, which does not speak", f.model, m.Info.Architecture)
 	}
 	r := speak.Request{
 		Text:      text,
@@ -132,62 +132,63 @@ func (f *speechFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 		Stream:    f.out == "-",
 		Seed:      f.seed,
 		Preset:    f.preset,
-		Overrides: over,
+		Overrides: overrides,
 	}
 	if r.Words, r.Voice, err = f.readVoice(m, f.voice); err != nil {
 		return err
 	}
 	if f.codes != "" {
-		return f.write(func(w *soundFile) error { return f.decode(ctx, m, w) })
+		return f.writeSound(func(w *soundFile) error { return f.decodeVoice(ctx, m, w) })
 	}
 	s, err := speak.New(m, r)
 	if err != nil {
 		return flags.NameFlag(err)
 	}
-	return f.write(func(w *soundFile) error { return f.speak(ctx, m, s, w) })
+	return f.writeSound(func(w *soundFile) error { return f.speakText(ctx, m, s, w) })
 }
 
-// check returns an error for flags that exclude each other and for files that cannot be written.
-func (f *speechFlags) check(set *pflag.FlagSet) error {
+// checkFlags returns an error for flags that exclude each other and for files that cannot be
+// written.
+func (f *speechFlags) checkFlags(set *pflag.FlagSet) error {
 	if f.format == "" && f.out != "-" {
 		f.format = strings.TrimPrefix(strings.ToLower(filepath.Ext(f.out)), ".")
 	} else if f.format == "" {
 		f.format = "wav"
 	}
-	given := howMany(f.said != "", f.text != "", f.codes != "")
+	sources := countTrue(f.textArg != "", f.textFile != "", f.codes != "")
 	switch {
 	case !slices.Contains(sound.Formats, f.format):
-		return usage("--format is %s, want %s", param.Quote(f.format), param.JoinOr(sound.Formats))
-	case given != 1 && !set.Changed("said"):
-		return usage("want a TEXT, --text FILE or --codes FILE, one of them")
+		return usagef("--format is %s, want %s", param.Quote(f.format), param.JoinOr(sound.Formats))
+	case sources != 1 && !set.Changed("said"):
+		return usagef("want a TEXT, --text FILE or --codes FILE, one of them")
 	case f.json && f.out == "-":
-		return usage("--json with --out -, want a file for one of the two")
+		return usagef("--json with --out -, want a file for one of the two")
 	case f.out == "-" && term.IsTerminal(int(os.Stdout.Fd())):
-		return usage("--out - on a terminal, want a pipe or a file")
+		return usagef("--out - on a terminal, want a pipe or a file")
 	case f.watch && !terminal.CanRedraw(os.Stderr):
-		return usage("--watch needs a terminal on standard error")
-	case f.save != "" && !strings.HasSuffix(f.save, ".safetensors"):
-		return usage("--save-voice is %s, want a name that ends in .safetensors", param.Quote(f.save))
+		return usagef("--watch needs a terminal on standard error")
+	case f.saveVoice != "" && !strings.HasSuffix(f.saveVoice, ".safetensors"):
+		return usagef("--save-voice is %s, want a name that ends in .safetensors", param.Quote(f.saveVoice))
 	}
 	if f.out != "-" {
 		if err := checkFile("--out", f.out); err != nil {
 			return err
 		}
 	}
-	return checkFile("--save-voice", f.save)
+	return checkFile("--save-voice", f.saveVoice)
 }
 
-// read returns the text.
-func (f *speechFlags) read() (string, error) {
-	switch f.text {
+// readText returns the text.
+func (f *speechFlags) readText() (string, error) {
+	switch f.textFile {
 	case "":
-		return f.said, nil
+		return f.textArg, nil
 	case "-":
 		data, err := io.ReadAll(io.LimitReader(os.Stdin, speak.MaxTextBytes+1))
-		return string(data), wrap("standard input", err)
+		return string(data), wrapError("standard input", err)
 	}
-	data, err := atomicfile.ReadSmall(f.text, speak.MaxTextBytes)
-	return string(data), wrap("--text", err)
+	data, err := atomicfile.ReadSmall(f.textFile, speak.MaxTextBytes)
+	return string(data), wrapError("--text", err)
 }
 
 // readVoice returns the words of a voice or, if there is a file of this name, its codes.
@@ -198,41 +199,41 @@ func (f *speechFlags) readVoice(m *unmask.Model, voice string) (string, *omnivoi
 		return voice, nil, nil
 	}
 	v, err := m.Speech.ReadVoice(voice)
-	return "", v, wrap("--voice", err)
+	return "", v, wrapError("--voice", err)
 }
 
 // soundFile is the file that a sound goes to; it is opened with the first of it.
 type soundFile struct {
-	f       *speechFlags
-	to      io.Writer
+	flags   *speechFlags
+	out     io.Writer
 	file    *atomicfile.File // nil for standard output
-	w       sound.Writer
+	writer  sound.Writer
 	rate    int
 	samples int
 }
 
-// put writes a part of the sound.
-func (s *soundFile) put(x []float32) (err error) {
-	if s.w == nil {
-		if s.w, err = sound.NewWriter(s.to, s.f.format, s.rate, -1); err != nil {
+// writeSamples writes a part of the sound.
+func (s *soundFile) writeSamples(x []float32) (err error) {
+	if s.writer == nil {
+		if s.writer, err = sound.NewWriter(s.out, s.flags.format, s.rate, -1); err != nil {
 			return err
 		}
 	}
 	s.samples += len(x)
-	return s.w.Write(x)
+	return s.writer.Write(x)
 }
 
-// write calls do with the file of --out, and finishes that.
-func (f *speechFlags) write(do func(w *soundFile) error) error {
-	w := &soundFile{f: f, to: stdout}
+// writeSound calls do with the file of --out, and finishes that.
+func (f *speechFlags) writeSound(do func(w *soundFile) error) error {
+	w := &soundFile{flags: f, out: stdout}
 	if f.out != "-" {
 		file, err := atomicfile.Create(f.out)
 		if err != nil {
-			return wrap("--out", err)
+			return wrapError("--out", err)
 		}
 		defer file.Discard()
 		w.file = file
-		w.to = file
+		w.out = file
 	}
 	if err := do(w); err != nil {
 		return err
@@ -240,14 +241,14 @@ func (f *speechFlags) write(do func(w *soundFile) error) error {
 	if w.samples == 0 {
 		terminal.Logf("the sound is silence")
 	}
-	if err := w.put(nil); err != nil {
+	if err := w.writeSamples(nil); err != nil {
 		return err
 	}
-	if err := w.w.Close(); err != nil || w.file == nil {
+	if err := w.writer.Close(); err != nil || w.file == nil {
 		return err
 	}
 	if err := w.file.Commit(); err != nil {
-		return wrap("--out", err)
+		return wrapError("--out", err)
 	}
 	if f.json {
 		terminal.Log(f.out)
@@ -256,18 +257,18 @@ func (f *speechFlags) write(do func(w *soundFile) error) error {
 	return printLine(f.out)
 }
 
-// decode writes the sound of a voice's codes, as it is.
-func (f *speechFlags) decode(ctx context.Context, m *unmask.Model, w *soundFile) error {
+// decodeVoice writes the sound of a voice's codes, as it is.
+func (f *speechFlags) decodeVoice(ctx context.Context, m *unmask.Model, w *soundFile) error {
 	v, err := m.Speech.ReadVoice(f.codes)
 	if err != nil {
-		return wrap("--codes", err)
+		return wrapError("--codes", err)
 	}
 	c, err := m.Speech.Codec()
 	if err != nil {
 		return err
 	}
 	w.rate = c.SampleRate()
-	return c.Decode(ctx, v.Codes, w.put)
+	return c.Decode(ctx, v.Codes, w.writeSamples)
 }
 
 // speechLine is a line of --json.
@@ -280,8 +281,8 @@ type speechLine struct {
 	Seconds float64 `json:"seconds"` // that it took
 }
 
-// speak writes the sound of a text.
-func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *speak.Speech,
+// speakText writes the sound of a text.
+func (f *speechFlags) speakText(ctx context.Context, m *unmask.Model, s *speak.Speech,
 	w *soundFile) error {
 	w.rate = s.Rate()
 	began := time.Now()
@@ -289,7 +290,7 @@ func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *speak.Speec
 	p := terminal.LazyProgress{Label: "steps"}
 	defer p.Close()
 	line := speechLine{}
-	for step, err := range s.Run(ctx, w.put) {
+	for step, err := range s.Run(ctx, w.writeSamples) {
 		if err != nil {
 			return flags.NameFlag(err)
 		}
@@ -303,9 +304,9 @@ func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *speak.Speec
 		if !q.Done {
 			continue
 		}
-		if f.save != "" && step.Part == 0 {
-			if err := m.Speech.WriteVoice(f.save, s.Voice(0, q.Tokens)); err != nil {
-				return wrap("--save-voice", err)
+		if f.saveVoice != "" && step.Part == 0 {
+			if err := m.Speech.WriteVoice(f.saveVoice, s.Voice(0, q.Tokens)); err != nil {
+				return wrapError("--save-voice", err)
 			}
 		}
 		line.Part = step.Part
@@ -320,17 +321,17 @@ func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *speak.Speec
 		}
 		line = speechLine{}
 	}
-	long := float64(w.samples) / float64(w.rate)
-	terminal.Logf("%.1f s of sound in %.1f s", long, time.Since(began).Seconds())
+	soundSeconds := float64(w.samples) / float64(w.rate)
+	terminal.Logf("%.1f s of sound in %.1f s", soundSeconds, time.Since(began).Seconds())
 	return nil
 }
 
 // drawFrames redraws a line on standard error: how many codes each first frame has.
 func drawFrames(codes []int32, mask int32, books, part, parts int) {
-	const most = 64
+	const maxFrames = 64
 	levels := []rune(" ▁▂▃▄▅▆▇█")
 	var b strings.Builder
-	for i := 0; i < len(codes) && i < most*books; i += books {
+	for i := 0; i < len(codes) && i < maxFrames*books; i += books {
 		open := 0
 		for _, code := range codes[i : i+books] {
 			if code != mask {

@@ -49,7 +49,7 @@ func newSweep() *cobra.Command {
   schedule: [uniform, cosine]       # and temperature, top-p, top-k, reuse, ...: as the flags of unmask text
 
 After an interruption the same command continues.`,
-		Args: exactly(1, "a PLAN.yaml"),
+		Args: exactArgs(1, "a PLAN.yaml"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), cmd.Flags(), args[0])
 		},
@@ -61,11 +61,11 @@ After an interruption the same command continues.`,
 	return cmd
 }
 
-func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string) error {
-	if err := cmp.Or(f.Hub.Check(given, nil, true, ""), checkFile("--out", f.out)); err != nil {
+func (f *sweepFlags) run(ctx context.Context, set *pflag.FlagSet, name string) error {
+	if err := cmp.Or(f.Hub.Check(set, nil, true, ""), checkFile("--out", f.out)); err != nil {
 		return err
 	}
-	if _, err := f.options(); err != nil {
+	if _, err := f.loadOptions(); err != nil {
 		return err
 	}
 	plan, err := experiments.ReadPlan(name)
@@ -73,14 +73,14 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 		return err
 	}
 	f.model = plan.Model
-	by := taskFlags{
+	judge := taskFlags{
 		judges.Measure{
 			Judge:     plan.Judge,
 			Inception: plan.Inception,
 			Reference: plan.Reference,
 		},
 	}
-	m, err := f.measuring(ctx, plan.Kind, by, &f.Hub)
+	m, err := f.newMeasurement(ctx, plan.Kind, judge, &f.Hub)
 	if errors.Is(err, flags.ErrUsage) { // a mistake in the plan, not on the command line
 		err = fmt.Errorf("%s: %v", name, err)
 	}
@@ -91,88 +91,89 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 	if err := experiments.CheckPoints(m.task, points); err != nil {
 		return err
 	}
-	_, err = m.resultsAt(ctx, f.out, points)
-	return wrote(err, f.out)
+	_, err = m.measureInto(ctx, f.out, points)
+	return printWritten(err, f.out)
 }
 
-func sayDropped(name string, bytes int) {
+func logDropped(name string, bytes int) {
 	if bytes > 0 {
 		terminal.Logf("%s: what follows its last whole line, %s, is left out", name,
 			terminal.FormatCount(bytes, "byte"))
 	}
 }
 
-// measuring is a task with the journal of its results.
-type measuring struct {
-	d        *deviceFlags
+// measurement is a task with the journal of its results.
+type measurement struct {
+	device   *deviceFlags
 	hub      *share.Hub
-	by       taskFlags // of which the task is made
+	judge    taskFlags // of which the task is made
 	task     experiments.Task
 	settings experiments.Settings
 	name     string // of the journal's file
 	journal  *experiments.Journal
 }
 
-// measuring loads the model of a kind and the judge of its samples, see task.
-func (d *deviceFlags) measuring(ctx context.Context, kind string, by taskFlags,
-	h *share.Hub) (*measuring, error) {
-	task, settings, err := d.task(ctx, kind, by)
-	return &measuring{d: d, hub: h, by: by, task: task, settings: settings}, err
+// newMeasurement loads the model of a kind and the judge of its samples, see task.
+func (d *deviceFlags) newMeasurement(ctx context.Context, kind string, judge taskFlags,
+	h *share.Hub) (*measurement, error) {
+	task, settings, err := d.loadTask(ctx, kind, judge)
+	return &measurement{device: d, hub: h, judge: judge, task: task, settings: settings}, err
 }
 
-// open opens the journal at name and reports an incomplete end that a crash left.
-func (m *measuring) open(name string) (err error) {
+// openJournal opens the journal at name and reports an incomplete end that a crash left.
+func (m *measurement) openJournal(name string) (err error) {
 	m.name = name
 	if m.journal, err = experiments.OpenJournal(name, m.settings); err == nil {
-		sayDropped(name, m.journal.Dropped)
+		logDropped(name, m.journal.Dropped)
 	}
 	return err
 }
 
-// resultsAt returns the results of points from the journal at name, into which it measures those
+// measureInto returns the results of points from the journal at name, into which it measures those
 // that are missing there.
-func (m *measuring) resultsAt(ctx context.Context, name string,
+func (m *measurement) measureInto(ctx context.Context, name string,
 	points []experiments.Point) ([]experiments.Result, error) {
-	if err := m.open(name); err != nil {
+	if err := m.openJournal(name); err != nil {
 		return nil, err
 	}
-	err := m.measure(ctx, points, time.Time{})
+	err := m.measurePoints(ctx, points, time.Time{})
 	return m.journal.Select(m.task.Kind, points), outputs.RunError(err, m.journal.Close())
 }
 
-// measure measures points into the journal: with workers, or alone until a signal or a time, which
-// may be zero and after which the error is context.DeadlineExceeded. Progress is on standard error.
-func (m *measuring) measure(ctx context.Context, points []experiments.Point,
+// measurePoints measures points into the journal: with workers, or alone until a signal or a time,
+// which may be zero and after which the error is context.DeadlineExceeded. Progress is on standard
+// error.
+func (m *measurement) measurePoints(ctx context.Context, points []experiments.Point,
 	until time.Time) error {
 	kind := m.task.Kind
 	if m.hub.Enabled() {
-		by := m.by.Measure
-		by.Judge = judgeName(by.Judge, m.d.model)
-		return m.hub.MeasurePoints(ctx, m.name, m.journal, m.task, m.settings, m.d.model, m.d.as, by,
-			points)
+		measure := m.judge.Measure
+		measure.Judge = judgeName(measure.Judge, m.device.model)
+		return m.hub.MeasurePoints(ctx, m.name, m.journal, m.task, m.settings, m.device.model,
+			m.device.as, measure, points)
 	}
-	late := terminal.GracefulContext(ctx)
-	over := false
+	runCtx := terminal.GracefulContext(ctx)
+	timeUp := false
 	if !until.IsZero() {
 		var cancel context.CancelFunc
-		late, cancel = context.WithDeadline(late, until)
+		runCtx, cancel = context.WithDeadline(runCtx, until)
 		defer cancel()
 	}
 	left := len(points) - len(m.journal.Select(kind, points))
 	terminal.Logf("%s: %s, %d of them left", kind, terminal.FormatCount(len(points), "point"), left)
 	bar := terminal.NewProgress(kind, int64(left))
 	first := -1.0 // the share that was there
-	err := experiments.Sweep(late, m.journal, m.task, points, func(share float64) bool {
+	err := experiments.Sweep(runCtx, m.journal, m.task, points, func(share float64) bool {
 		if first < 0 {
 			first = share
 		}
 		bar.Set(int64(float64(left) * (share - first) / max(1-first, 1e-9)))
-		over = !until.IsZero() && !time.Now().Before(until)
-		return !over && !terminal.StopRequested(ctx)
+		timeUp = !until.IsZero() && !time.Now().Before(until)
+		return !timeUp && !terminal.StopRequested(ctx)
 	})
 	bar.Close()
 	switch {
-	case errors.Is(err, experiments.ErrStopped) && over:
+	case errors.Is(err, experiments.ErrStopped) && timeUp:
 		return context.DeadlineExceeded
 	case errors.Is(err, experiments.ErrStopped):
 		terminal.Logf("interrupted: the same command goes on")
@@ -189,26 +190,26 @@ func newPlot() *cobra.Command {
   unmask plot results.jsonl --out figures.pdf --metric entropy
   unmask plot results.jsonl --out results.csv                   for pandas.read_csv`,
 		Short: "Draw a sweep: quality against steps and time, perplexity against entropy (SVG, PNG, PDF)",
-		Args:  exactly(1, "a results.jsonl of unmask sweep"),
+		Args:  exactArgs(1, "a results.jsonl of unmask sweep"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, results, dropped, err := experiments.ReadJournal(args[0])
 			if err != nil {
 				return err
 			}
-			sayDropped(args[0], dropped)
+			logDropped(args[0], dropped)
 			if filepath.Ext(out) == ".csv" {
 				data, err := experiments.CSV(results)
 				if err == nil {
 					err = atomicfile.Put(out, data)
 				}
-				return wrote(err, out)
+				return printWritten(err, out)
 			}
 			charts, err := experiments.RequireCharts(results, metric)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			names, err := experiments.DrawCharts(out, charts)
-			return wrote(err, names...)
+			return printWritten(err, names...)
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", ".", "write the plots to this `DIR`, or to FILE.pdf, a page for each; to FILE.csv, the results as a table")
@@ -217,8 +218,8 @@ func newPlot() *cobra.Command {
 	return cmd
 }
 
-// drawn draws charts in a folder or a .pdf, and says the names of the files.
-func drawn(plots string, charts ...experiments.Chart) error {
+// drawCharts draws charts in a folder or a .pdf, and says the names of the files.
+func drawCharts(plots string, charts ...experiments.Chart) error {
 	names, err := experiments.DrawCharts(plots, charts)
 	for _, name := range names {
 		terminal.Log(name)

@@ -27,7 +27,7 @@ type evalTasksFlags struct {
 	deviceFlags
 	methodFlags
 	share.Hub
-	by       taskFlags
+	task     taskFlags
 	batch    int
 	chunk    int
 	seed     uint64
@@ -59,20 +59,20 @@ The table has right answers with a 95 % interval of Wilson, full passes an answe
 a second. After an interruption the same command continues. See docs/tasks.md.`,
 		Example: `  unmask eval tasks waiting-line.jsonl --model DIR --sampler confidence,p2 --steps 8,16,32 --max-tokens 32
   unmask eval tasks gsm8k.jsonl --model DIR --steps 256 --max-tokens 256 --json`,
-		Args: exactly(1, "a FILE.jsonl"),
+		Args: exactArgs(1, "a FILE.jsonl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), cmd.Flags(), args[0])
 		},
 	}
-	f.flags(cmd.Flags())
+	f.registerFlags(cmd.Flags())
 	return cmd
 }
 
-func (f *evalTasksFlags) flags(s *pflag.FlagSet) {
+func (f *evalTasksFlags) registerFlags(s *pflag.FlagSet) {
 	f.deviceFlags.register(s, "demo")
 	f.methodFlags.register(s, "the model's own", "the model's own")
-	flags.Length(s, &f.by.Base.Length)
-	flags.Int(s, &f.by.Base.MaxTokens, param.Param{
+	flags.Length(s, &f.task.Base.Length)
+	flags.Int(s, &f.task.Base.MaxTokens, param.Param{
 		Name:    "max-tokens",
 		Min:     1,
 		Max:     1 << 20,
@@ -94,7 +94,7 @@ func (f *evalTasksFlags) flags(s *pflag.FlagSet) {
 		Default: "64",
 		Help:    "tasks of a line of --out, which is what an interruption loses and a worker gets",
 	})
-	seedFlag(s, &f.seed, "same seed, same output")
+	addSeedFlag(s, &f.seed, "same seed, same output")
 	f.Hub.Register(s)
 	s.StringVar(&f.out, "out", "tasks.jsonl", "append results, with all answers, to this `FILE`")
 	s.StringVar(&f.plots, "plot", "", "draw accuracy against tokens a pass in this `DIR` (SVG, PNG, PDF), or FILE.pdf")
@@ -102,53 +102,53 @@ func (f *evalTasksFlags) flags(s *pflag.FlagSet) {
 	s.BoolVar(&f.json, "json", false, "one JSON object for each sampler and number of steps")
 }
 
-func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name string) error {
-	if err := cmp.Or(f.Hub.Check(given, nil, true, ""), checkFile("--out", f.out)); err != nil {
+func (f *evalTasksFlags) run(ctx context.Context, set *pflag.FlagSet, name string) error {
+	if err := cmp.Or(f.Hub.Check(set, nil, true, ""), checkFile("--out", f.out)); err != nil {
 		return err
 	}
 	if filepath.Clean(name) == filepath.Clean(f.out) {
-		return usage("--out is %s, the file of tasks, want another", f.out)
+		return usagef("--out is %s, the file of tasks, want another", f.out)
 	}
 	in, err := flags.OpenInput(name)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if f.by.Tasks, err = tasks.ReadItems(in); err != nil {
+	if f.task.Tasks, err = tasks.ReadItems(in); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	m, err := f.measuring(ctx, "text", f.by, &f.Hub)
+	m, err := f.newMeasurement(ctx, "text", f.task, &f.Hub)
 	if err != nil {
 		return err
 	}
-	sayNotes(m.task.Note)
-	results, err := m.resultsAt(ctx, f.out, f.points(m.task.ModelRecipe))
+	logNotes(m.task.Note)
+	results, err := m.measureInto(ctx, f.out, f.taskPoints(m.task.ModelRecipe))
 	if err != nil {
 		return err
 	}
-	return f.show(results)
+	return f.printResults(results)
 }
 
-// points returns what is measured; usual is the recipe of the model's published run.
-func (f *evalTasksFlags) points(usual generate.Recipe) []experiments.Point {
+// taskPoints returns what is measured; usual is the recipe of the model's published run.
+func (f *evalTasksFlags) taskPoints(recipe generate.Recipe) []experiments.Point {
 	if f.methods == nil {
-		f.methods = []experiments.Point{{Sampler: samplers.Text(usual.Sampler)}}
+		f.methods = []experiments.Point{{Sampler: samplers.Text(recipe.Sampler)}}
 	}
 	if f.steps == nil {
-		f.steps = []int{max(1, usual.Steps)}
+		f.steps = []int{max(1, recipe.Steps)}
 	}
-	return tasks.PlanPoints(f.methods, f.steps, len(f.by.Tasks), f.chunk, f.batch, f.seed)
+	return tasks.PlanPoints(f.methods, f.steps, len(f.task.Tasks), f.chunk, f.batch, f.seed)
 }
 
-// show prints the accuracies and writes plots and programs.
-func (f *evalTasksFlags) show(results []experiments.Result) error {
+// printResults prints the accuracies and writes plots and programs.
+func (f *evalTasksFlags) printResults(results []experiments.Result) error {
 	list := experiments.Accuracies(results)
 	if f.plots != "" {
 		chart := experiments.AccuracyChart(list)
 		if len(chart.Curves) == 0 {
-			return usage("--plot is %s, but no generated answer was checked", f.plots)
+			return usagef("--plot is %s, but no generated answer was checked", f.plots)
 		}
-		if err := drawn(f.plots, chart); err != nil {
+		if err := drawCharts(f.plots, chart); err != nil {
 			return err
 		}
 	}
@@ -163,7 +163,7 @@ func (f *evalTasksFlags) show(results []experiments.Result) error {
 		}
 	}
 	if !f.json {
-		return standardOutput(experiments.AccuracyTable(list))
+		return writeStdout(experiments.AccuracyTable(list))
 	}
-	return printLines(list)
+	return printJSONLines(list)
 }

@@ -38,7 +38,7 @@ func (f *textFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "text [PROMPT]",
 		Short: "Generate text",
-		Args:  oneText("prompt"),
+		Args:  textArg("prompt"),
 		Example: `  unmask text                                  a sample of the embedded model
   unmask text "Once upon a time"               the same as --prompt
   unmask text --infill "Once upon a time there[3] girl named Lily."
@@ -48,7 +48,7 @@ func (f *textFlags) command() *cobra.Command {
   unmask text --model jdeschena/sdtt@baselines_kld_step_70000
   unmask text --model oracle:markov:length=32,tokens=4 --sampler "eb(margin)"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := setText(cmd, "prompt", args); err != nil {
+			if err := setTextFlag(cmd, "prompt", args); err != nil {
 				return err
 			}
 			return f.run(cmd.Context(), cmd)
@@ -73,7 +73,7 @@ func (f *textFlags) command() *cobra.Command {
 }
 
 func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
-	over, err := f.overrides(cmd.Flags())
+	overrides, err := f.readOverrides(cmd.Flags())
 	if err != nil {
 		return err
 	}
@@ -85,16 +85,16 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	lines := strings.HasSuffix(f.out, ".jsonl")
 	want := "--out FILE.jsonl"
-	if err := cmp.Or(f.followFlags.check(), f.Shard.Check(lines, want),
+	if err := cmp.Or(f.followFlags.checkFlags(), f.Shard.Check(lines, want),
 		f.Hub.Check(cmd.Flags(), &f.Shard, lines, want)); err != nil {
 		return err
 	}
-	to := io.Writer(stdout)
+	stdoutOrPipe := io.Writer(stdout)
 	if f.Trace != "" {
-		to = finishing{stdout}
+		stdoutOrPipe = pipeTolerant{stdout}
 	}
 	out, err := outputs.NewTexts(outputs.TextOptions{
-		To:      to,
+		To:      stdoutOrPipe,
 		Name:    f.out,
 		JSON:    f.json,
 		Numbers: f.n > 1 || f.Inputs != nil,
@@ -102,26 +102,26 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		Say:     terminal.Log,
 	})
 	if err != nil {
-		return wrap("--out", err)
+		return wrapError("--out", err)
 	}
-	err = f.runTo(ctx, cmd, over, out)
-	if err = outputs.RunError(err, wrap("--out", out.Close(err))); f.out == "" {
+	err = f.generateTexts(ctx, cmd, overrides, out)
+	if err = outputs.RunError(err, wrapError("--out", out.Close(err))); f.out == "" {
 		return err
 	}
-	return wrote(err, f.out)
+	return printWritten(err, f.out)
 }
 
-// runTo makes the samples.
-func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, over generate.Overrides,
-	out *outputs.Texts) error {
+// generateTexts makes the samples.
+func (f *textFlags) generateTexts(ctx context.Context, cmd *cobra.Command,
+	overrides generate.Overrides, out *outputs.Texts) error {
 	if cmd.Flags().Changed("chat") || cmd.Flags().Changed("messages") {
-		f.demoIs(demoChat)
+		f.replaceDemo(demoChat)
 	}
 	m, err := f.loadText(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := f.fill(m, over)
+	r, err := f.buildRequest(m, overrides)
 	if err != nil {
 		return err
 	}
@@ -129,11 +129,11 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, over generate
 	if err != nil {
 		return f.NameFlag(err)
 	}
-	sayNotes(j.Requests.TemplateNote())
+	logNotes(j.Requests.TemplateNote())
 	var s runs.Settings
 	if strings.HasSuffix(f.out, ".jsonl") { // the only output that they are for
 		if s, err = j.Settings(f.precision); err != nil {
-			return wrap("model "+f.model, err)
+			return wrapError("model "+f.model, err)
 		}
 	}
 	if f.Hub.Enabled() {
@@ -146,26 +146,27 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, over generate
 		}
 		return f.Hub.MakeTexts(ctx, spec, f.out, f.n, share.BuildTexts(s, j))
 	}
-	rest, err := out.Begin(j, s)
+	missing, err := out.Begin(j, s)
 	if err != nil {
-		return wrap("--out", err)
+		return wrapError("--out", err)
 	}
-	if outputs.CountSamples(rest) == 0 { // all are there
+	if outputs.CountSamples(missing) == 0 { // all are there
 		return nil
 	}
-	return f.make(ctx, &f.deviceFlags, j, rest, out, outputs.Hooks{})
+	return f.makeSamples(ctx, &f.deviceFlags, j, missing, out, outputs.Hooks{})
 }
 
-// fill returns the request of the flags.
-func (f *textFlags) fill(m *unmask.Model, over generate.Overrides) (r unmask.Request, err error) {
-	r, err = f.Request(m, over)
+// buildRequest returns the request of the flags.
+func (f *textFlags) buildRequest(m *unmask.Model,
+	overrides generate.Overrides) (r unmask.Request, err error) {
+	r, err = f.Request(m, overrides)
 	r.Seed = f.seed
 	r.Preset = f.preset
 	return r, err
 }
 
-// sayNotes says notes but those that are "".
-func sayNotes(notes ...string) {
+// logNotes says notes but those that are "".
+func logNotes(notes ...string) {
 	for _, note := range notes {
 		if note != "" {
 			terminal.Logf("note: %s", note)

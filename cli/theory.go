@@ -19,9 +19,9 @@ import (
 
 type theoryFlags struct {
 	deviceFlags
-	o     theory.Options
-	json  bool
-	plots string
+	options theory.Options
+	json    bool
+	plots   string
 }
 
 func newTheory() *cobra.Command {
@@ -43,8 +43,8 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 		},
 	}
 	f.registerCompute(cmd.Flags())
-	seedFlag(cmd.Flags(), &f.o.Seed, "same seed, same output")
-	flags.Int(cmd.Flags(), &f.o.Draws,
+	addSeedFlag(cmd.Flags(), &f.options.Seed, "same seed, same output")
+	flags.Int(cmd.Flags(), &f.options.Draws,
 		param.Param{
 			Name:    "draws",
 			Min:     1000,
@@ -52,14 +52,14 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 			Default: "4000",
 			Help:    "sequences drawn for each count",
 		})
-	flags.Int(cmd.Flags(), &f.o.Most, param.Param{
+	flags.Int(cmd.Flags(), &f.options.Most, param.Param{
 		Name:    "most",
 		Min:     256,
 		Max:     1 << 20,
 		Default: "16384",
 		Help:    "masked positions in theorem 1's largest case",
 	})
-	cmd.Flags().StringSliceVar(&f.o.Only, "only", nil,
+	cmd.Flags().StringSliceVar(&f.options.Only, "only", nil,
 		"check only these `CLAIMS`, such as 'theorem 1,equation 5'")
 	cmd.Flags().BoolVar(&f.json, "json", false,
 		"one JSON object a line: claim, case, measure, statistic, error, relation, bound, holds")
@@ -68,16 +68,16 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 }
 
 func (f *theoryFlags) run(ctx context.Context, w io.Writer) error {
-	for _, claim := range f.o.Only {
+	for _, claim := range f.options.Only {
 		if !slices.Contains(theory.Claims(), claim) {
-			return usage("--only is %q, want %s", claim, strings.Join(theory.Claims(), ", "))
+			return usagef("--only is %q, want %s", claim, strings.Join(theory.Claims(), ", "))
 		}
 	}
-	if f.plots != "" && !experiments.HasChart(f.o.Only) {
-		return usage("--plot with claims that have no curve, want %s",
+	if f.plots != "" && !experiments.HasChart(f.options.Only) {
+		return usagef("--plot with claims that have no curve, want %s",
 			strings.Join(experiments.ChartedClaims(), ", "))
 	}
-	device, err := f.options()
+	device, err := f.loadOptions()
 	if err != nil {
 		return err
 	}
@@ -89,14 +89,16 @@ func (f *theoryFlags) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	f.o.Networks = []theory.Network{{Name: "demo of text", Denoiser: text.Denoiser, Sequences: 6},
-		{Name: "demo of images", Denoiser: image.Denoiser, Sequences: 40}}
-	results, failed, err := theory.Write(ctx, w, f.o, f.json)
+	f.options.Networks = []theory.Network{
+		{Name: "demo of text", Denoiser: text.Denoiser, Sequences: 6},
+		{Name: "demo of images", Denoiser: image.Denoiser, Sequences: 40},
+	}
+	results, failed, err := theory.Write(ctx, w, f.options, f.json)
 	if err != nil {
 		return err
 	}
 	if f.plots != "" {
-		if err := drawn(f.plots, experiments.TheoryCharts(results)...); err != nil {
+		if err := drawCharts(f.plots, experiments.TheoryCharts(results)...); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ type tuneFlags struct {
 	limit  time.Duration
 	n      int
 	batch  int
-	size   int
+	length int
 	seed   uint64
 	json   bool
 }
@@ -56,8 +56,8 @@ func newTune() *cobra.Command {
 		})
 	flags.Int(cmd.Flags(), &f.batch,
 		param.Param{Name: "batch", Min: 1, Max: maxTuneSamples, Default: "4", Help: "samples at once"})
-	flags.Length(cmd.Flags(), &f.size)
-	seedFlag(cmd.Flags(), &f.seed, "same seed, same samples")
+	flags.Length(cmd.Flags(), &f.length)
+	addSeedFlag(cmd.Flags(), &f.seed, "same seed, same samples")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: frontier, command")
 	return cmd
 }
@@ -67,16 +67,16 @@ const maxTuneSamples = 1 << 20
 func (f *tuneFlags) run(ctx context.Context) error {
 	switch {
 	case f.budget <= 0:
-		return usage("--budget is %v, want a time above 0", f.budget)
+		return usagef("--budget is %v, want a time above 0", f.budget)
 	case f.limit <= 0:
-		return usage("--limit is %v, want a time above 0", f.limit)
+		return usagef("--limit is %v, want a time above 0", f.limit)
 	case f.kind != "" && f.kind != "text" && f.kind != "image":
-		return usage("--kind is %q, want text or image", f.kind)
+		return usagef("--kind is %q, want text or image", f.kind)
 	}
 	if f.kind == "" && f.model == "demo" {
 		f.kind = "text"
 	}
-	task, _, err := f.task(ctx, f.kind, f.taskFlags)
+	task, _, err := f.loadTask(ctx, f.kind, f.taskFlags)
 	if err != nil {
 		return err
 	}
@@ -86,10 +86,10 @@ func (f *tuneFlags) run(ctx context.Context) error {
 			Budget: f.budget.Seconds(),
 			N:      f.n,
 			Batch:  min(f.batch, f.n),
-			Length: f.size,
+			Length: f.length,
 			Seed:   f.seed,
 			Limit:  f.limit,
-			Begin:  f.sayPlan,
+			Begin:  f.logPlan,
 		},
 		func(done, total int, _ experiments.Point) bool {
 			if done == 0 {
@@ -105,14 +105,14 @@ func (f *tuneFlags) run(ctx context.Context) error {
 	if len(all) == 0 {
 		return errInterrupted
 	}
-	if err = f.print(task, all); err == nil && terminal.StopRequested(ctx) {
+	if err = f.printFrontier(task, all); err == nil && terminal.StopRequested(ctx) {
 		err = errInterrupted
 	}
 	return err
 }
 
-// sayPlan says, before the search begins, how long it will take.
-func (f *tuneFlags) sayPlan(settings int, about time.Duration) {
+// logPlan says, before the search begins, how long it will take.
+func (f *tuneFlags) logPlan(settings int, about time.Duration) {
 	about = max(about.Round(time.Second), time.Second)
 	if about >= f.limit {
 		terminal.Logf("%s to try within --limit %v; all of them would take about %v",
@@ -122,8 +122,8 @@ func (f *tuneFlags) sayPlan(settings int, about time.Duration) {
 	terminal.Logf("%s to try, in about %v", terminal.FormatCount(settings, "setting"), about)
 }
 
-// print shows the frontier, the best last, and the command of the best.
-func (f *tuneFlags) print(task experiments.Task, all []experiments.Setting) error {
+// printFrontier shows the frontier, the best last, and the command of the best.
+func (f *tuneFlags) printFrontier(task experiments.Task, all []experiments.Setting) error {
 	front := experiments.Frontier(all)
 	best := front[len(front)-1]
 	command, err := best.Command(task.Kind, f.model, task.Model.Spec(), task.ModelRecipe)
@@ -142,5 +142,5 @@ func (f *tuneFlags) print(task experiments.Task, all []experiments.Setting) erro
 			Command  string                `json:"command"`
 		}{front, command})
 	}
-	return standardOutput(fmt.Sprintf("%s\n%s\n", experiments.SettingsTable(front), command))
+	return writeStdout(fmt.Sprintf("%s\n%s\n", experiments.SettingsTable(front), command))
 }

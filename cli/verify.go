@@ -18,7 +18,7 @@ func newVerify() *cobra.Command {
 Every output is read and compared with the SHA-256 in the manifest. Nothing is changed. The command
 lists what is wrong, one line each, and the exit status is then 1. The command that made a folder makes
 missing and empty images again; damaged ones must be removed first.`,
-		Args: exactly(1, "the DIR of unmask image --out, or the FILE.jsonl of unmask text --out"),
+		Args: exactArgs(1, "the DIR of unmask image --out, or the FILE.jsonl of unmask text --out"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			r, err := runs.Verify(args[0])
 			if err != nil {

@@ -10,8 +10,8 @@ import (
 	"unmask/runs/outputs"
 )
 
-// build prepares a worker for a spec.
-func build(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
+// buildRun prepares a worker for a spec.
+func buildRun(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
 	d := deviceFlags{
 		model:     e.Model,
 		as:        e.As,
@@ -21,9 +21,9 @@ func build(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
 	}
 	switch e.Kind {
 	case "image", "text":
-		return d.job(ctx, e)
+		return d.buildJob(ctx, e)
 	case "points":
-		task, settings, err := d.task(ctx, e.Task, taskFlags{e.Measure})
+		task, settings, err := d.loadTask(ctx, e.Task, taskFlags{e.Measure})
 		if err != nil {
 			return b, err
 		}
@@ -32,8 +32,8 @@ func build(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
 	return b, fmt.Errorf("the hub's spec is %q, want image, text or points", e.Kind)
 }
 
-// job prepares a worker for images or texts.
-func (d *deviceFlags) job(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
+// buildJob prepares a worker for images or texts.
+func (d *deviceFlags) buildJob(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
 	load := d.loadText
 	built := share.BuildTexts
 	if e.Kind == "image" {

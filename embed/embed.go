@@ -19,35 +19,35 @@ import (
 
 // Embedder makes vectors of texts. Several goroutines may use one.
 type Embedder struct {
-	m       *unmask.Model
-	t       tokenizers.Tokenizer
-	before  []int32
-	after   []int32
-	longest int
-	folder  *folder
+	model     *unmask.Model
+	tokenizer tokenizers.Tokenizer
+	before    []int32
+	after     []int32
+	maxTokens int
+	folder    *folder
 }
 
 // New returns what makes vectors by a model.
 func New(m *unmask.Model) (*Embedder, error) {
-	e := &Embedder{m: m, t: m.Tokenizer}
+	e := &Embedder{model: m, tokenizer: m.Tokenizer}
 	spec := m.Spec()
 	if m.Text != nil {
-		e.t = m.Text.Tokenizer
+		e.tokenizer = m.Text.Tokenizer
 	}
-	if e.t == nil || spec.Fixed || spec.IsConditional() {
+	if e.tokenizer == nil || spec.Fixed || spec.IsConditional() {
 		return nil, param.Refuse("model", param.Unsupported, "model is a %s of sequences that it does "+
 			"not embed, want one of texts of any length", m.Info.Architecture)
 	}
-	e.before, e.after = around(e.t, spec)
-	e.longest = spec.Length()
-	e.folder = &folder{own: true, modes: []string{"mean"}, first: most}
+	e.before, e.after = surroundingTokens(e.tokenizer, spec)
+	e.maxTokens = spec.Length()
+	e.folder = &folder{ownTokensOnly: true, poolings: []string{"mean"}, dimensions: unlimited}
 	if m.Source != nil && m.Source.Files != nil {
-		if err := e.folder.read(m.Source.Files, m.Info.Sizes["hidden"]); err != nil {
+		if err := e.folder.readFiles(m.Source.Files, m.Info.Sizes["hidden"]); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 	}
-	if n := e.folder.longest; n > 0 && n >= len(e.before)+len(e.after) { // nothing is cut to fewer
-		e.longest = min(e.longest, n)
+	if n := e.folder.maxTokens; n > 0 && n >= len(e.before)+len(e.after) { // nothing is cut to fewer
+		e.maxTokens = min(e.maxTokens, n)
 	}
 	return e, nil
 }
@@ -66,11 +66,11 @@ type Options struct {
 
 // Text is a text as the model reads it.
 type Text struct {
-	Tokens    []int32 // with those around it
-	from      int
-	to        int // its own tokens, with a prompt's
-	prompt    int // how many tokens belong to the prompt and what is before it
-	Truncated int // tokens that were left out because the text is too long
+	Tokens       []int32 // with those around it
+	from         int
+	to           int // its own tokens, with a prompt's
+	promptTokens int // how many tokens belong to the prompt and what is before it
+	Truncated    int // tokens that were left out because the text is too long
 }
 
 // ContentTokens returns the number of the text's own tokens, with a prompt's.
@@ -79,12 +79,12 @@ func (t *Text) ContentTokens() int { return t.to - t.from }
 // Tokenize returns the tokens of a text. One that is too long is cut where the folder is
 // sentence-transformers', and refused elsewhere.
 func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
-	name := cmp.Or(o.Prompt, e.folder.usual)
+	name := cmp.Or(o.Prompt, e.folder.defaultPrompt)
 	prompt := ""
 	if name != "" {
-		known := e.PromptNames()
-		if !slices.Contains(known, name) {
-			return nil, param.Unknown("prompt", name, known)
+		names := e.PromptNames()
+		if !slices.Contains(names, name) {
+			return nil, param.Unknown("prompt", name, names)
 		}
 		prompt = e.folder.prompts[name]
 	}
@@ -93,9 +93,9 @@ func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
 		return nil, err
 	}
 	t, err := e.WrapTokens(ids, o)
-	if err == nil && prompt != "" && e.folder.promptApart {
-		own, failed := e.encode(prompt)
-		t.prompt = len(e.before) + len(own)
+	if err == nil && prompt != "" && e.folder.excludePrompt {
+		promptIDs, failed := e.encode(prompt)
+		t.promptTokens = len(e.before) + len(promptIDs)
 		err = failed
 	}
 	return t, err
@@ -103,33 +103,33 @@ func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
 
 // encode returns the tokens of a text; of an empty one there are none.
 func (e *Embedder) encode(text string) ([]int32, error) {
-	if e.folder.lower {
+	if e.folder.lowercase {
 		text = tokenizers.Lowercase(text)
 	}
 	if text == "" {
 		return nil, nil
 	}
-	return e.t.Encode(text)
+	return e.tokenizer.Encode(text)
 }
 
 // WrapTokens is Read for a text's own tokens, before which no prompt goes.
 func (e *Embedder) WrapTokens(ids []int32, o Options) (*Text, error) {
-	room := max(0, e.longest-len(e.before)-len(e.after))
+	room := max(0, e.maxTokens-len(e.before)-len(e.after))
 	t := &Text{from: len(e.before), Truncated: max(0, len(ids)-room)}
 	switch {
-	case t.Truncated > 0 && e.folder.own:
+	case t.Truncated > 0 && e.folder.ownTokensOnly:
 		return nil, &param.Error{
 			Name:   "text",
 			Found:  fmt.Sprintf("%d tokens", len(ids)),
 			Want:   fmt.Sprintf("1 to %d", room),
 			Reason: param.TooLong,
 		}
-	case e.folder.left:
+	case e.folder.truncateLeft:
 		ids = ids[t.Truncated:]
 	default:
 		ids = ids[:len(ids)-t.Truncated]
 	}
-	if len(ids) == 0 && (e.folder.own || o.PerToken || len(e.before)+len(e.after) == 0) {
+	if len(ids) == 0 && (e.folder.ownTokensOnly || o.PerToken || len(e.before)+len(e.after) == 0) {
 		return nil, &param.Error{
 			Name:   "text",
 			Found:  "empty",
@@ -142,71 +142,71 @@ func (e *Embedder) WrapTokens(ids []int32, o Options) (*Text, error) {
 	return t, nil
 }
 
-// pooled returns the rows that a text's vector is made of.
-func (e *Embedder) pooled(t *Text, o Options) (from, to int) {
-	if o.PerToken || e.folder.own {
+// pooledRows returns the rows that a text's vector is made of.
+func (e *Embedder) pooledRows(t *Text, o Options) (from, to int) {
+	if o.PerToken || e.folder.ownTokensOnly {
 		return t.from, t.to
 	}
-	return min(t.prompt, len(t.Tokens)-1), len(t.Tokens)
+	return min(t.promptTokens, len(t.Tokens)-1), len(t.Tokens)
 }
 
 // Embed returns a vector of each text or, with Options.Each, the vectors [own tokens, width] of
 // each. It takes the model's lock for one call of the model at a time. Numbers do not depend on
 // what else is in the list.
 func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]float32, error) {
-	out := make([][]float32, len(list))
+	vectors := make([][]float32, len(list))
 	tokens := make([][]int32, len(list))
 	for i, t := range list {
 		tokens[i] = t.Tokens
 	}
-	err := model.VisitGroups(e.m.Spec(), tokens, func(group []int) error {
-		b := model.NewRaggedBatch(e.m.Spec(), model.Pick(tokens, group))
-		for i, at := range group {
-			from, to := e.pooled(list[at], o)
+	err := model.VisitGroups(e.model.Spec(), tokens, func(group []int) error {
+		b := model.NewRaggedBatch(e.model.Spec(), model.Pick(tokens, group))
+		for i, index := range group {
+			from, to := e.pooledRows(list[index], o)
 			for p := from; p < to; p++ {
 				b.ReadRows = append(b.ReadRows, int32(i*b.Length+p))
 			}
 		}
-		states, width, err := e.states(ctx, b, o)
+		states, width, err := e.computeStates(ctx, b, o)
 		for _, i := range group {
 			if err != nil {
 				return err
 			}
-			from, to := e.pooled(list[i], o)
-			own := states[:(to-from)*width]
-			if states, out[i] = states[len(own):], own; !o.PerToken {
-				out[i], err = e.vector(own, width, from, o)
+			from, to := e.pooledRows(list[i], o)
+			textStates := states[:(to-from)*width]
+			if states, vectors[i] = states[len(textStates):], textStates; !o.PerToken {
+				vectors[i], err = e.poolVector(textStates, width, from, o)
 			}
 		}
 		return err
 	})
-	return out, err
+	return vectors, err
 }
 
-// states computes a batch and returns the states of the rows that it reads.
-func (e *Embedder) states(ctx context.Context, b *model.Batch, o Options) (states []float32,
+// computeStates computes a batch and returns the states of the rows that it reads.
+func (e *Embedder) computeStates(ctx context.Context, b *model.Batch, o Options) (states []float32,
 	width int, err error) {
-	done, err := o.Turn.Acquire(ctx, e.m.Denoiser)
+	done, err := o.Turn.Acquire(ctx, e.model.Denoiser)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer done()
-	marginals, err := e.m.Forward(ctx, b)
+	marginals, err := e.model.Forward(ctx, b)
 	if err != nil {
 		return nil, 0, err
 	}
-	shown, ok := marginals.(model.HiddenStates)
+	hidden, ok := marginals.(model.HiddenStates)
 	if !ok {
-		return nil, 0, fmt.Errorf("a %s does not show its hidden states", e.m.Info.Architecture)
+		return nil, 0, fmt.Errorf("a %s does not show its hidden states", e.model.Info.Architecture)
 	}
-	return shown.Hidden(b.ReadRows)
+	return hidden.Hidden(b.ReadRows)
 }
 
-// vector pools states [n, width], the first of which is that of position `first`.
-func (e *Embedder) vector(states []float32, width, first int, o Options) ([]float32, error) {
+// poolVector pools states [n, width], the first of which is that of position `first`.
+func (e *Embedder) poolVector(states []float32, width, first int, o Options) ([]float32, error) {
 	var v []float64
-	for _, mode := range e.folder.modes {
-		v = append(v, pool(mode, states, width, first)...)
+	for _, mode := range e.folder.poolings {
+		v = append(v, poolStates(mode, states, width, first)...)
 	}
 	layers := e.folder.layers
 	for _, l := range layers {
@@ -221,7 +221,7 @@ func (e *Embedder) vector(states []float32, width, first int, o Options) ([]floa
 	}
 	n := len(layers)
 	unit := o.Normalize || o.Dimensions > 0 && n > 0 && layers[n-1].weight == nil
-	if v = v[:min(len(v), cmp.Or(o.Dimensions, e.folder.first))]; unit {
+	if v = v[:min(len(v), cmp.Or(o.Dimensions, e.folder.dimensions))]; unit {
 		v = new(layer).apply(v)
 	}
 	out := make([]float32, len(v))
@@ -231,8 +231,8 @@ func (e *Embedder) vector(states []float32, width, first int, o Options) ([]floa
 	return out, nil
 }
 
-// pool returns one vector for states [n, width].
-func pool(mode string, states []float32, width, first int) []float64 {
+// poolStates returns one vector for states [n, width].
+func poolStates(mode string, states []float32, width, first int) []float64 {
 	n := len(states) / width
 	v := make([]float64, width)
 	weights := 0.0

@@ -18,16 +18,16 @@ import (
 
 // folder is what the files of sentence-transformers say (version 6.2 and older ones).
 type folder struct {
-	own         bool // there are none: a text's vector is of its own tokens
-	longest     int  // tokens of a text with those around it
-	left        bool // a text that is longer loses its beginning
-	lower       bool // texts are made lower-case first
-	modes       []string
-	promptApart bool // a prompt's tokens are not pooled
-	layers      []layer
-	first       int // numbers of a vector that are kept
-	prompts     map[string]string
-	usual       string // name of the prompt where none is asked for
+	ownTokensOnly bool // there are none: a text's vector is of its own tokens
+	maxTokens     int  // tokens of a text with those around it
+	truncateLeft  bool // a text that is longer loses its beginning
+	lowercase     bool // texts are made lower-case first
+	poolings      []string
+	excludePrompt bool // a prompt's tokens are not pooled
+	layers        []layer
+	dimensions    int // numbers of a vector that are kept
+	prompts       map[string]string
+	defaultPrompt string // name of the prompt where none is asked for
 }
 
 // layer is what a pooled vector goes through: a matrix or, without one, a division by its length.
@@ -37,14 +37,16 @@ type layer struct {
 	activate func(float64) float64
 }
 
-// modes are the names of the ways to pool states that are read.
-var modes = []string{"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"}
+// knownPoolings are the names of the ways to pool states that are read.
+var knownPoolings = []string{
+	"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken",
+}
 
-// most is more than a vector has numbers and a text has tokens.
-const most = 1 << 30
+// unlimited is more than a vector has numbers and a text has tokens.
+const unlimited = 1 << 30
 
-// read reads the files beside a model, none where there is no modules.json.
-func (f *folder) read(files fs.FS, width int) error {
+// readFiles reads the files beside a model, none where there is no modules.json.
+func (f *folder) readFiles(files fs.FS, width int) error {
 	var modules []struct {
 		Type string
 		Path string
@@ -52,8 +54,8 @@ func (f *folder) read(files fs.FS, width int) error {
 	if found, err := readJSON(files, "modules.json", &modules); !found || err != nil {
 		return err
 	}
-	f.own = false
-	f.modes = nil
+	f.ownTokensOnly = false
+	f.poolings = nil
 	for i, m := range modules {
 		kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]
 		var err error
@@ -62,7 +64,7 @@ func (f *folder) read(files fs.FS, width int) error {
 			err = f.readTransformer(files)
 		case i == 1 && kind == "Pooling":
 			err = f.readPooling(files, m.Path)
-			width *= len(f.modes)
+			width *= len(f.poolings)
 		case i > 1 && kind == "Normalize":
 			f.layers = append(f.layers, layer{})
 		case i > 1 && kind == "Dense":
@@ -75,14 +77,15 @@ func (f *folder) read(files fs.FS, width int) error {
 			return err
 		}
 	}
-	if f.modes == nil {
+	if f.poolings == nil {
 		return fmt.Errorf("modules.json has %d modules, want Transformer and Pooling", len(modules))
 	}
 	v := readValues(files, "config_sentence_transformers.json")
 	v.Read("prompts", &f.prompts, "texts by name")
-	f.usual, f.first = v.Text("default_prompt_name"), v.BoundedInt("truncate_dim", most, 1, most)
-	if _, ok := f.prompts[f.usual]; f.usual != "" && !ok {
-		v.Fail("default_prompt_name is %.60q, want one of prompts", f.usual)
+	f.defaultPrompt = v.Text("default_prompt_name")
+	f.dimensions = v.BoundedInt("truncate_dim", unlimited, 1, unlimited)
+	if _, ok := f.prompts[f.defaultPrompt]; f.defaultPrompt != "" && !ok {
+		v.Fail("default_prompt_name is %.60q, want one of prompts", f.defaultPrompt)
 	}
 	return v.Err
 }
@@ -95,13 +98,13 @@ func readValues(files fs.FS, name string) *model.Values {
 }
 
 // readJSON reads a file of JSON, and reports false if there is none.
-func readJSON(files fs.FS, name string, to any) (found bool, err error) {
+func readJSON(files fs.FS, name string, value any) (found bool, err error) {
 	data, err := model.ReadFile(files, name, tokenizers.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(data, to)
+		err = json.Unmarshal(data, value)
 	}
 	if err != nil {
 		return true, fmt.Errorf("%s: %w", name, err)
@@ -116,19 +119,19 @@ func (f *folder) readTransformer(files fs.FS) error {
 	v := &model.Values{}
 	direction := readValues(files, "tokenizer.json").Object("truncation").Text("direction")
 	side := cmp.Or(t.Text("truncation_side"), strings.ToLower(direction), "right")
-	if f.left = side == "left"; !f.left && side != "right" {
+	if f.truncateLeft = side == "left"; !f.truncateLeft && side != "right" {
 		t.Fail("truncation_side is %.40q, want left or right", side)
 	}
 	for i := 0; i < len(weights.SentenceTransformerFiles) && len(v.Keys) == 0 && v.Err == nil; i++ {
 		v = readValues(files, weights.SentenceTransformerFiles[i])
 	}
-	longest := min(t.PositiveNumber("model_max_length", most), most) // 1e30 for none
-	f.longest = v.BoundedInt("max_seq_length", int(longest), 0, most)
-	f.lower = v.Bool("do_lower_case", false)
-	none := map[string]any{}
+	longest := min(t.PositiveNumber("model_max_length", unlimited), unlimited) // 1e30 for none
+	f.maxTokens = v.BoundedInt("max_seq_length", int(longest), 0, unlimited)
+	f.lowercase = v.Bool("do_lower_case", false)
+	empty := map[string]any{}
 	v.RequireValues(map[string]any{
 		"transformer_task":  "feature-extraction",
-		"processing_kwargs": none,
+		"processing_kwargs": empty,
 		"modality_config": map[string]any{
 			"text": map[string]any{
 				"method":             "forward",
@@ -136,18 +139,18 @@ func (f *folder) readTransformer(files fs.FS) error {
 			},
 		},
 		"module_output_name":     "token_embeddings",
-		"model_args":             none,
-		"tokenizer_args":         none,
-		"config_args":            none,
-		"model_kwargs":           none,
-		"processor_kwargs":       none,
-		"config_kwargs":          none,
+		"model_args":             empty,
+		"tokenizer_args":         empty,
+		"config_args":            empty,
+		"model_kwargs":           empty,
+		"processor_kwargs":       empty,
+		"config_kwargs":          empty,
 		"tokenizer_name_or_path": nil,
 	})
 	// how the network computes padding, and lengths for a task that embed does not name
-	known := append(v.Seen, "unpad_inputs", "query_length", "document_length", "query_expansion")
+	knownKeys := append(v.Seen, "unpad_inputs", "query_length", "document_length", "query_expansion")
 	for _, key := range slices.Sorted(maps.Keys(v.Keys)) {
-		if !slices.Contains(known, key) {
+		if !slices.Contains(knownKeys, key) {
 			v.Fail("%.60s is not known, want settings of sentence-transformers 6.2", key)
 		}
 	}
@@ -157,10 +160,10 @@ func (f *folder) readTransformer(files fs.FS) error {
 // readPooling reads the ways to pool: a name, a list of names or, in older files, a flag of each.
 func (f *folder) readPooling(files fs.FS, dir string) error {
 	v := readValues(files, path.Join(dir, "config.json"))
-	var one string
+	var single string
 	switch raw := v.Keys["pooling_mode"]; {
 	case raw == nil:
-		for _, mode := range modes {
+		for _, mode := range knownPoolings {
 			old := "pooling_mode_" + mode + map[string]string{
 				"cls":          "_token",
 				"max":          "_tokens",
@@ -168,23 +171,23 @@ func (f *folder) readPooling(files fs.FS, dir string) error {
 				"weightedmean": "_tokens",
 			}[mode]
 			if v.Bool(old, false) {
-				f.modes = append(f.modes, mode)
+				f.poolings = append(f.poolings, mode)
 			}
 		}
-	case json.Unmarshal(raw, &one) == nil:
-		f.modes = []string{one}
+	case json.Unmarshal(raw, &single) == nil:
+		f.poolings = []string{single}
 	default:
-		v.Read("pooling_mode", &f.modes, "a name or a list of names")
+		v.Read("pooling_mode", &f.poolings, "a name or a list of names")
 	}
-	for _, mode := range f.modes {
-		if !slices.Contains(modes, mode) {
-			v.Fail("pooling_mode is %.40q, want %s", mode, strings.Join(modes, ", "))
+	for _, mode := range f.poolings {
+		if !slices.Contains(knownPoolings, mode) {
+			v.Fail("pooling_mode is %.40q, want %s", mode, strings.Join(knownPoolings, ", "))
 		}
 	}
-	if f.modes == nil {
-		v.Fail("pooling_mode is missing, want %s", strings.Join(modes, ", "))
+	if f.poolings == nil {
+		v.Fail("pooling_mode is missing, want %s", strings.Join(knownPoolings, ", "))
 	}
-	f.promptApart = !v.Bool("include_prompt", true)
+	f.excludePrompt = !v.Bool("include_prompt", true)
 	return v.Err
 }
 
@@ -210,25 +213,25 @@ func (f *folder) readDense(files fs.FS, dir string, width int) (int, error) {
 		return 0, fmt.Errorf("%s: %w", dir, err)
 	}
 	defer set.Close()
-	one := layer{activate: activate}
+	dense := layer{activate: activate}
 	t, ok := set.Get("linear.weight")
 	if !ok || len(t.Shape) != 2 || t.Shape[1] != width {
 		return 0, fmt.Errorf("%s: linear.weight does not fit, want a matrix for %d numbers", dir, width)
 	}
-	if one.weight, err = t.Floats(); err != nil {
+	if dense.weight, err = t.Floats(); err != nil {
 		return 0, err
 	}
 	if b, ok := set.Get("linear.bias"); ok {
-		if one.bias, err = b.Floats(); err == nil && len(one.bias) != t.Shape[0] {
-			err = fmt.Errorf("%s: linear.bias has %d numbers, want %d", dir, len(one.bias), t.Shape[0])
+		if dense.bias, err = b.Floats(); err == nil && len(dense.bias) != t.Shape[0] {
+			err = fmt.Errorf("%s: linear.bias has %d numbers, want %d", dir, len(dense.bias), t.Shape[0])
 		}
 	}
-	f.layers = append(f.layers, one)
+	f.layers = append(f.layers, dense)
 	return t.Shape[0], err
 }
 
-// around returns the tokens that stand before and after every text.
-func around(t tokenizers.Tokenizer, spec model.Spec) (before, after []int32) {
+// surroundingTokens returns the tokens that stand before and after every text.
+func surroundingTokens(t tokenizers.Tokenizer, spec model.Spec) (before, after []int32) {
 	if spec.SpecialCount() > 0 {
 		return spec.BeforeText, spec.AfterText
 	}

@@ -14,13 +14,13 @@ import (
 	chats "unmask/tokenizers/chat"
 )
 
-// chat holds the flags of a conversation.
-type chat struct {
+// chatFlags holds the flags of a conversation.
+type chatFlags struct {
 	question string
 	system   string
 	messages string
 
-	set Variables
+	variables Variables
 }
 
 // Variables are those that --template-var sets of a chat template.
@@ -34,40 +34,40 @@ func (v *Variables) Register(f *pflag.FlagSet) {
 
 // Values returns the variables.
 func (v Variables) Values() (values prompt.Variables, err error) {
-	for _, one := range v {
-		if err = values.Set(one); err != nil {
+	for _, pair := range v {
+		if err = values.Set(pair); err != nil {
 			return nil, Wrap("--template-var", err)
 		}
 	}
 	return values, nil
 }
 
-func (c *chat) register(f *pflag.FlagSet) {
+func (c *chatFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&c.question, "chat", "", "a user's question, put into the model's chat template; only the "+
 		"answer is shown, up to its end")
 	f.StringVar(&c.system, "system", "", "the system message before --chat")
 	f.StringVar(&c.messages, "messages", "", `a conversation from this JSON `+"`FILE`"+`: `+
 		`[{"role": "user", "content": "..."}, ...]`)
-	c.set.Register(f)
+	c.variables.Register(f)
 }
 
-func (c *chat) given() bool { return c.question != "" || c.messages != "" }
+func (c *chatFlags) hasMessages() bool { return c.question != "" || c.messages != "" }
 
 // check returns an error for flags that are empty or exclude each other.
-func (c *chat) check(f *pflag.FlagSet) error {
+func (c *chatFlags) check(f *pflag.FlagSet) error {
 	switch {
 	case c.question != "" && c.messages != "":
 		return Usagef("--chat and --messages together, want one of them")
 	case f.Changed("system") && !f.Changed("chat"):
 		return Usagef("--system is given, want it with --chat")
-	case len(c.set) > 0 && !c.given():
+	case len(c.variables) > 0 && !c.hasMessages():
 		return Usagef("--template-var is given, want it with --chat or --messages")
 	}
 	return nil
 }
 
-// readMessages reads a file of at most tokenizers.MaxText bytes; - is standard input.
-func readMessages(name string) ([]byte, error) {
+// readMessageFile reads a file of at most tokenizers.MaxText bytes; - is standard input.
+func readMessageFile(name string) ([]byte, error) {
 	in, err := OpenInput(name)
 	if err != nil {
 		return nil, err
@@ -80,33 +80,33 @@ func readMessages(name string) ([]byte, error) {
 	return data, err
 }
 
-// read returns the messages as JSON, nil without any.
-func (c *chat) read() (messages []byte, err error) {
+// readMessages returns the messages as JSON, nil without any.
+func (c *chatFlags) readMessages() (messages []byte, err error) {
 	switch {
 	case c.messages != "":
-		messages, err = readMessages(c.messages)
+		messages, err = readMessageFile(c.messages)
 	case c.question != "":
 		messages, err = chats.QuestionJSON(c.system, c.question)
 	}
-	return messages, Wrap(c.flag(), atomicfile.WithoutPath(err))
+	return messages, Wrap(c.flagName(), atomicfile.WithoutPath(err))
 }
 
-// flag returns the flag of the messages.
-func (c *chat) flag() string {
+// flagName returns the flag of the messages.
+func (c *chatFlags) flagName() string {
 	if c.messages != "" {
 		return "--messages " + c.messages
 	}
 	return "--chat"
 }
 
-// refusal returns the error of a request with messages, with their flag's name.
-func (c *chat) refusal(err error) error {
+// nameFlag returns the error of a request with messages, with their flag's name.
+func (c *chatFlags) nameFlag(err error) error {
 	e, ok := errors.AsType[*param.Error](err)
 	switch {
-	case !c.given() || ok && e.Name != "messages":
+	case !c.hasMessages() || ok && e.Name != "messages":
 		return err
 	case ok:
 		err = e.Cause()
 	}
-	return Wrap(c.flag(), err)
+	return Wrap(c.flagName(), err)
 }

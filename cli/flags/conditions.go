@@ -18,22 +18,22 @@ import (
 type Images struct {
 	Picture
 
-	ban      []string
-	bias     []string
-	class    []string
-	prompt   []string
-	prompts  string
-	negative string
-	preset   string
-	listed   int // of class and prompt together, if they are a list
+	ban          []string
+	bias         []string
+	classes      []string
+	promptTexts  []string
+	prompts      string
+	negative     string
+	preset       string
+	listedInputs int // of class and prompt together, if they are a list
 }
 
 // Register adds the flags.
 func (f *Images) Register(s *pflag.FlagSet) {
-	registerTokens(s, &f.ban, &f.bias, "ids of the codebook such as 3,17")
-	s.StringArrayVar(&f.class, "class", nil,
+	registerTokenFlags(s, &f.ban, &f.bias, "ids of the codebook such as 3,17")
+	s.StringArrayVar(&f.classes, "class", nil,
 		"`CLASS` to draw, a number or a name such as \"golden retriever\"; may be repeated")
-	s.StringArrayVar(&f.prompt, "prompt", nil, "`TEXT` to draw; may be repeated")
+	s.StringArrayVar(&f.promptTexts, "prompt", nil, "`TEXT` to draw; may be repeated")
 	s.StringVar(&f.prompts, "prompts", "", "`FILE` of prompts or classes, one a line, or JSONL of "+
 		"objects with prompt or class; - reads standard input")
 	s.StringVar(&f.negative, "negative", "",
@@ -45,24 +45,24 @@ func (f *Images) Register(s *pflag.FlagSet) {
 
 // Request returns the request of the flags and, where they name several classes or prompts, the
 // inputs of the samples.
-func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Request,
+func (f *Images) Request(m *unmask.Model, overrides generate.Overrides) (r unmask.Request,
 	list []unmask.Input, err error) {
 	r = unmask.Request{
 		Negative:    f.negative,
 		Preset:      f.preset,
-		Overrides:   over,
+		Overrides:   overrides,
 		Constraints: prompt.Constraints{Ban: f.ban, Bias: f.bias},
 	}
 	if r.Image, err = f.ReadImage(); err != nil {
 		return r, nil, err
 	}
-	for _, class := range f.class {
+	for _, class := range f.classes {
 		list = append(list, unmask.InputOf(unmask.Request{Class: class}))
 	}
-	for _, prompt := range f.prompt {
+	for _, prompt := range f.promptTexts {
 		list = append(list, unmask.InputOf(unmask.Request{Prompt: prompt}))
 	}
-	f.listed = len(list)
+	f.listedInputs = len(list)
 	switch {
 	case f.prompts != "":
 		lines, err := readInputs(f.prompts)
@@ -70,7 +70,7 @@ func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Req
 			return r, nil, Wrap("--prompts", err)
 		}
 		for i, line := range lines {
-			if line, err = subject(line, m.Spec().Classes > 0); err != nil {
+			if line, err = pictureInput(line, m.Spec().Classes > 0); err != nil {
 				return r, nil, Usagef("--prompts: input %d: %v", i, err)
 			}
 			list = append(list, line)
@@ -85,9 +85,9 @@ func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Req
 	return r, list, err
 }
 
-// subject returns a line of --prompts as the request of an image: for a model of classes the text
-// of a prompt is a class.
-func subject(in unmask.Input, classes bool) (unmask.Input, error) {
+// pictureInput returns a line of --prompts as the request of an image: for a model of classes the
+// text of a prompt is a class.
+func pictureInput(in unmask.Input, classes bool) (unmask.Input, error) {
 	r, seeded, err := in.ApplyTo(unmask.Request{})
 	r.Prompt = strings.TrimSpace(r.Prompt)
 	switch {
@@ -115,12 +115,12 @@ func (f *Images) NameFlag(err error) error {
 	in, listed := errors.AsType[*unmask.InputError](err)
 	refused, ok := errors.AsType[*param.Error](err)
 	switch {
-	case listed && in.Index >= f.listed:
-		return Usagef("--prompts: input %d: %v", in.Index-f.listed, in.Err)
+	case listed && in.Index >= f.listedInputs:
+		return Usagef("--prompts: input %d: %v", in.Index-f.listedInputs, in.Err)
 	case listed:
 		err = in.Err
 	case ok && refused.Name == "prompt" && f.prompts != "":
 		return Usagef("%v", Wrap("--prompts", refused.Cause()))
 	}
-	return NameFlag(f.Picture.refusal(err))
+	return NameFlag(f.Picture.nameFile(err))
 }

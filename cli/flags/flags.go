@@ -20,23 +20,23 @@ import (
 // ErrUsage marks errors that are mistakes on the command line; see Usage.
 var ErrUsage = errors.New("usage")
 
-type mistake struct {
+type usageError struct {
 	text   string
 	causes []error // those in its text
 }
 
 // Error implements error.
-func (e *mistake) Error() string { return e.text }
+func (e *usageError) Error() string { return e.text }
 
 // Unwrap returns the errors in the text.
-func (e *mistake) Unwrap() []error { return e.causes }
+func (e *usageError) Unwrap() []error { return e.causes }
 
 // Is reports whether target is ErrUsage.
-func (e *mistake) Is(target error) bool { return target == ErrUsage }
+func (e *usageError) Is(target error) bool { return target == ErrUsage }
 
 // Usagef returns an error that is ErrUsage and wraps the errors among args.
 func Usagef(format string, args ...any) error {
-	e := &mistake{text: fmt.Sprintf(format, args...)}
+	e := &usageError{text: fmt.Sprintf(format, args...)}
 	for _, arg := range args {
 		if err, ok := arg.(error); ok {
 			e.causes = append(e.causes, err)
@@ -60,16 +60,16 @@ func NameFlag(err error) error {
 
 // Wrap prefixes an error with the name of a flag or stream, unless the error begins with that
 // name. It returns nil for nil.
-func Wrap(what string, err error) error {
+func Wrap(source string, err error) error {
 	if err == nil {
 		return nil
 	}
-	name, isFlag := strings.CutPrefix(what, "--")
-	if rest, ok := strings.CutPrefix(err.Error(), name); isFlag && ok && rest != "" &&
-		strings.Contains(" :", rest[:1]) {
+	name, isFlag := strings.CutPrefix(source, "--")
+	if suffix, ok := strings.CutPrefix(err.Error(), name); isFlag && ok && suffix != "" &&
+		strings.Contains(" :", suffix[:1]) {
 		return fmt.Errorf("--%w", err)
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("%s: %w", source, err)
 }
 
 // OpenInput opens a file for reading as a stream; - is standard input.
@@ -95,8 +95,8 @@ func readInputs(name string) ([]unmask.Input, error) {
 	return list, Wrap(name, atomicfile.WithoutPath(err))
 }
 
-// readText reads the text on standard input, without the newline at its end.
-func readText() (string, error) {
+// readStdin reads the text on standard input, without the newline at its end.
+func readStdin() (string, error) {
 	data, err := io.ReadAll(io.LimitReader(os.Stdin, tokenizers.MaxText+2))
 	if err != nil {
 		return "", Wrap("standard input", atomicfile.WithoutPath(err))

@@ -48,8 +48,8 @@ func (f *Picture) Register(s *pflag.FlagSet) {
 }
 
 // PictureFit adds --fit.
-func PictureFit(s *pflag.FlagSet, to *string) {
-	s.StringVar(to, "fit", "",
+func PictureFit(f *pflag.FlagSet, fit *string) {
+	f.StringVar(fit, "fit", "",
 		"resize pictures to the model's size: cover crops what is too much, "+
 			"contain leaves margins (which --inpaint generates)")
 }
@@ -115,8 +115,8 @@ func (f *Picture) ReadImage() (in *unmask.ImageInput, err error) {
 	return in, Wrap("--mask", err)
 }
 
-// refusal returns the error of preparing a request with the picture, with the names of its files.
-func (f *Picture) refusal(err error) error {
+// nameFile returns the error of preparing a request with the picture, with the names of its files.
+func (f *Picture) nameFile(err error) error {
 	e, ok := errors.AsType[*param.Error](err)
 	if !ok || !slices.Contains([]string{"image", "mask", "box", "outpaint", "strength"}, e.Name) {
 		return err
@@ -133,13 +133,14 @@ func (f *Picture) refusal(err error) error {
 	}
 }
 
-// maxLost is the loss of the codes in the kept part, 0 to 255, above which a warning is printed.
-const maxLost = 12
+// maxCodeLoss is the loss of the codes in the kept part, 0 to 255, above which a warning is
+// printed.
+const maxCodeLoss = 12
 
 // NoteLoss prints a note if the model's codes lose much of what is kept, see outputs.Job.Lost.
 func (f *Picture) NoteLoss(lost float64) {
 	switch {
-	case lost <= maxLost:
+	case lost <= maxCodeLoss:
 	case f.outpaint != "":
 		terminal.Logf("note: the model's codes change the picture by %.0f of 255 in the mean: "+
 			"its edge may show", lost)

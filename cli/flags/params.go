@@ -17,34 +17,34 @@ import (
 )
 
 // Int adds a flag of a whole number. *to gets the default, p.Default, at once.
-func Int(f *pflag.FlagSet, to *int, p param.Param) { IntP(f, to, "", p) }
+func Int(f *pflag.FlagSet, value *int, p param.Param) { IntP(f, value, "", p) }
 
 // IntP is Int with a one-letter name, such as n for -n; "" for none.
-func IntP(f *pflag.FlagSet, to *int, letter string, p param.Param) {
+func IntP(f *pflag.FlagSet, value *int, shorthand string, p param.Param) {
 	p.Kind = param.Whole
-	number(f, to, letter, p, p.Int)
+	addNumber(f, value, shorthand, p, p.Int)
 }
 
 // Float adds a flag of a number. *to gets the default, p.Default, at once.
-func Float(f *pflag.FlagSet, to *float64, p param.Param) { number(f, to, "", p, p.Float) }
+func Float(f *pflag.FlagSet, value *float64, p param.Param) { addNumber(f, value, "", p, p.Float) }
 
-func number[T any](f *pflag.FlagSet, to *T, letter string, p param.Param,
-	read func(text string) (T, error)) {
+func addNumber[T any](f *pflag.FlagSet, value *T, shorthand string, p param.Param,
+	parse func(text string) (T, error)) {
 	set := func(text string) (err error) {
-		*to, err = read(text)
+		*value, err = parse(text)
 		return err
 	}
 	if err := set(p.Default); err != nil {
 		panic(err)
 	}
-	f.VarP(&value{p, p.Default, set}, p.Name, letter, p.Help)
+	f.VarP(&paramValue{p, p.Default, set}, p.Name, shorthand, p.Help)
 }
 
 // Seed adds a flag of a 64-bit number, 0 by default.
-func Seed(f *pflag.FlagSet, to *uint64, name, help string) {
+func Seed(f *pflag.FlagSet, seed *uint64, name, help string) {
 	p := param.Param{Name: name, Kind: param.Whole, Default: "0", Help: help}
 	Var(f, p, func(text string) (err error) {
-		if *to, err = strconv.ParseUint(text, 10, 64); err != nil {
+		if *seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return &param.Error{
 				Name:  name,
 				Found: param.Quote(text),
@@ -58,21 +58,21 @@ func Seed(f *pflag.FlagSet, to *uint64, name, help string) {
 // Var adds a flag for any parameter and returns it. set reads its values; p.Default is shown in
 // help and not read.
 func Var(f *pflag.FlagSet, p param.Param, set func(text string) error) *pflag.Flag {
-	return f.VarPF(&value{p, p.Default, set}, p.Name, "", p.Help)
+	return f.VarPF(&paramValue{p, p.Default, set}, p.Name, "", p.Help)
 }
 
-// value is a pflag.Value of a parameter.
-type value struct {
+// paramValue is a pflag.Value of a parameter.
+type paramValue struct {
 	param.Param
 	text string // the latest value, as given
 	set  func(text string) error
 }
 
 // String returns the text.
-func (v *value) String() string { return v.text }
+func (v *paramValue) String() string { return v.text }
 
 // Set reads a text.
-func (v *value) Set(text string) error {
+func (v *paramValue) Set(text string) error {
 	err := v.set(text)
 	if err == nil {
 		v.text = text
@@ -81,7 +81,7 @@ func (v *value) Set(text string) error {
 }
 
 // Type returns the kind that help shows.
-func (v *value) Type() string {
+func (v *paramValue) Type() string {
 	switch v.Kind {
 	case param.Number:
 		return "float"
@@ -119,7 +119,7 @@ func ExplainError(err error) error {
 
 // AllowedWords returns the values of a flag added by this package, nil if they are not words.
 func AllowedWords(f *pflag.Flag) []string {
-	if v, ok := f.Value.(*value); ok {
+	if v, ok := f.Value.(*paramValue); ok {
 		return v.Words
 	}
 	return nil
@@ -138,15 +138,15 @@ func SuggestNames(f *pflag.FlagSet, err error) (names []string) {
 
 // ChangedValues returns the values of the flags that were given, by name.
 func ChangedValues(f *pflag.FlagSet) map[string]string {
-	list := map[string]string{}
-	f.Visit(func(g *pflag.Flag) { list[g.Name] = g.Value.String() })
-	return list
+	values := map[string]string{}
+	f.Visit(func(g *pflag.Flag) { values[g.Name] = g.Value.String() })
+	return values
 }
 
 // CommandLine returns a command line with the flags that were given, except for those in leftOut.
-func CommandLine(command string, f *pflag.FlagSet, leftOut ...string) string {
+func CommandLine(command string, f *pflag.FlagSet, omitted ...string) string {
 	f.Visit(func(g *pflag.Flag) {
-		if !slices.Contains(leftOut, g.Name) {
+		if !slices.Contains(omitted, g.Name) {
 			command += " --" + strings.TrimSuffix(g.Name+"="+g.Value.String(), "=true")
 		}
 	})
@@ -181,19 +181,19 @@ func RegisterRecipe(f *pflag.FlagSet, defaults generate.Recipe) {
 
 // RecipeOverrides returns the values of the flags that Register added and the user set.
 func RecipeOverrides(f *pflag.FlagSet) generate.Overrides {
-	over := generate.Overrides{}
-	given := ChangedValues(f)
+	overrides := generate.Overrides{}
+	changed := ChangedValues(f)
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
-		if text, ok := given[p.Name]; ok && p.Name != "ban" && p.Name != "bias" {
-			over[p.Name] = text
+		if text, ok := changed[p.Name]; ok && p.Name != "ban" && p.Name != "bias" {
+			overrides[p.Name] = text
 		}
 	}
-	return over
+	return overrides
 }
 
 // Threads adds --threads.
-func Threads(f *pflag.FlagSet, to *int, help string) {
-	Int(f, to, param.Param{
+func Threads(f *pflag.FlagSet, threads *int, help string) {
+	Int(f, threads, param.Param{
 		Name:    "threads",
 		Min:     1,
 		Max:     open.MaxThreads,
@@ -203,8 +203,8 @@ func Threads(f *pflag.FlagSet, to *int, help string) {
 }
 
 // Device adds --device.
-func Device(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "device", "auto",
+func Device(f *pflag.FlagSet, device *string) {
+	f.StringVar(device, "device", "auto",
 		"`DEVICE` to compute on: cpu, cuda or cuda:N, or auto for a GPU where there is one")
 }
 

@@ -25,7 +25,7 @@ type Text struct {
 	prompts  string
 	tokensIn string
 	special  bool
-	chat     chat
+	chat     chatFlags
 }
 
 // Register adds the flags.
@@ -47,8 +47,8 @@ func (t *Text) Register(f *pflag.FlagSet) {
 	t.chat.register(f)
 }
 
-// note says once that a prompt spells special tokens.
-func (t *Text) note(text *prompt.Text) {
+// noteSpecialTokens says once that a prompt spells special tokens.
+func (t *Text) noteSpecialTokens(text *prompt.Text) {
 	if text == nil || t.special {
 		return
 	}
@@ -59,8 +59,8 @@ func (t *Text) note(text *prompt.Text) {
 }
 
 // Length adds --length.
-func Length(f *pflag.FlagSet, to *int) {
-	Int(f, to, param.Param{
+func Length(f *pflag.FlagSet, length *int) {
+	Int(f, length, param.Param{
 		Name:    "length",
 		Min:     1,
 		Max:     1 << 30,
@@ -76,7 +76,7 @@ func Length(f *pflag.FlagSet, to *int) {
 func (t *Text) Check(f *pflag.FlagSet) (err error) {
 	for _, text := range []*string{&t.prompt, &t.infill} {
 		if *text == "-" {
-			if *text, err = readText(); err != nil {
+			if *text, err = readStdin(); err != nil {
 				return err
 			}
 		}
@@ -87,9 +87,9 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 	switch prompted := t.prompt != "" || t.infill != ""; {
 	case t.prompt != "" && t.infill != "":
 		return Usagef("--prompt and --infill together, want one of them")
-	case t.chat.given() && prompted:
+	case t.chat.hasMessages() && prompted:
 		return Usagef("--chat or --messages with --prompt or --infill, want one of them")
-	case t.tokensIn != "" && (prompted || t.chat.given()):
+	case t.tokensIn != "" && (prompted || t.chat.hasMessages()):
 		return Usagef("--tokens-in with another prompt, want one of them")
 	case t.prompts == "":
 		return nil
@@ -110,16 +110,17 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 const MaxSchema = 16 << 20
 
 // Request returns the request of the flags, with parameters that they override.
-func (t *Text) Request(m *unmask.Model, over generate.Overrides) (r unmask.Request, err error) {
+func (t *Text) Request(m *unmask.Model,
+	overrides generate.Overrides) (r unmask.Request, err error) {
 	r = unmask.Request{
 		Prompt:      t.prompt,
 		Infill:      t.infill,
 		Special:     t.special,
 		Length:      t.Length,
-		Overrides:   over,
+		Overrides:   overrides,
 		Constraints: t.Constraints.Constraints,
 	}
-	t.note(m.Text)
+	t.noteSpecialTokens(m.Text)
 	if t.schema != "" {
 		if r.Schema, err = atomicfile.ReadSmall(t.schema, MaxSchema); err != nil {
 			return r, Wrap("--schema", err)
@@ -129,13 +130,13 @@ func (t *Text) Request(m *unmask.Model, over generate.Overrides) (r unmask.Reque
 		r.Tokens, err = export.ReadPrompt(m, t.tokensIn, t.Length)
 		return r, Wrap("--tokens-in", err)
 	}
-	if r.Variables, err = t.chat.set.Values(); err != nil {
+	if r.Variables, err = t.chat.variables.Values(); err != nil {
 		return r, err
 	}
 	if c, err := m.Chat(); t.chat.system != "" && err == nil && !c.WritesSystem() {
 		return r, Usagef("--system: the model's template leaves system messages out")
 	}
-	r.Messages, err = t.chat.read()
+	r.Messages, err = t.chat.readMessages()
 	return r, err
 }
 
@@ -145,12 +146,12 @@ func (t *Text) NameFlag(err error) error {
 	if t.Inputs != nil {
 		return Wrap("--prompts", err)
 	}
-	return t.chat.refusal(NameFlag(err))
+	return t.chat.nameFlag(NameFlag(err))
 }
 
-// registerTokens adds the flags that restrict the drawn tokens; tokens describes their values in
-// help.
-func registerTokens(f *pflag.FlagSet, ban, bias *[]string, tokens string) {
+// registerTokenFlags adds the flags that restrict the drawn tokens; tokens describes their values
+// in help.
+func registerTokenFlags(f *pflag.FlagSet, ban, bias *[]string, tokens string) {
 	f.StringArrayVar(ban, "ban", nil, "never draw these `TOKENS`: "+tokens+"; may be repeated")
 	f.StringArrayVar(bias, "bias", nil,
 		"add to the logits of tokens, `TOKENS=VALUE`; may be repeated")
@@ -165,7 +166,7 @@ type Constraints struct {
 
 // Register adds the flags.
 func (c *Constraints) Register(f *pflag.FlagSet) {
-	registerTokens(f, &c.Ban, &c.Bias, "ids such as 198,220, or a text, for all of its tokens")
+	registerTokenFlags(f, &c.Ban, &c.Bias, "ids such as 198,220, or a text, for all of its tokens")
 	f.StringVar(&c.End, "end", "", "the `TOKEN` that ends a text, an id or a text, for --min-length "+
 		"and --cut")
 	f.Lookup("end").DefValue = "the tokenizer's"

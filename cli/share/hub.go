@@ -27,9 +27,9 @@ type Hub struct {
 	nats string
 	log  string
 
-	more  bool // another run follows this one
-	kept  *fleet.Hub
-	watch func(fleet.Status)
+	keepOpen bool // another run follows this one
+	open     *fleet.Hub
+	watch    func(fleet.Status)
 }
 
 // Register adds the flags.
@@ -44,15 +44,15 @@ func (h *Hub) Register(f *pflag.FlagSet) {
 func (h *Hub) Enabled() bool { return h.hub != "" || h.nats != "" }
 
 // KeepOpen sets whether another run follows the next one.
-func (h *Hub) KeepOpen(more bool) { h.more = more }
+func (h *Hub) KeepOpen(another bool) { h.keepOpen = another }
 
 // Close closes a hub that was kept for another run.
 func (h *Hub) Close() error {
-	if h.kept == nil {
+	if h.open == nil {
 		return nil
 	}
-	err := h.kept.Close(true)
-	h.kept = nil
+	err := h.open.Close(true)
+	h.open = nil
 	return err
 }
 
@@ -89,8 +89,8 @@ func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 	return nil
 }
 
-// machine describes this machine.
-func machine(device string) fleet.Info {
+// machineInfo describes this machine.
+func machineInfo(device string) fleet.Info {
 	return fleet.Info{
 		Build:    buildinfo.Version(),
 		Go:       runtime.Version(),
@@ -99,14 +99,14 @@ func machine(device string) fleet.Info {
 	}
 }
 
-// processor returns the name of this machine's processor as a device.
-func processor(threads int) string { return cpu.New(cpu.Options{Threads: threads}).Name() }
+// processorName returns the name of this machine's processor as a device.
+func processorName(threads int) string { return cpu.New(cpu.Options{Threads: threads}).Name() }
 
-// share makes a run with all workers that join. what names its outputs, in the plural; secrets is
+// runHub makes a run with all workers that join. what names its outputs, in the plural; secrets is
 // the file in which the hub keeps its identity.
-func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.Run) error {
+func (h *Hub) runHub(ctx context.Context, secrets, what string, e Spec, r fleet.Run) error {
 	var err error
-	if r.Trees, err = e.trees(); err != nil {
+	if r.Trees, err = e.fileTrees(); err != nil {
 		return err
 	}
 	if r.Spec, err = json.Marshal(e); err != nil {
@@ -114,26 +114,26 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.R
 	}
 	p := terminal.NewProgress(what, int64(r.N))
 	defer p.Close()
-	h.watch = h.show(p)
-	if h.kept == nil {
-		h.kept, err = fleet.OpenHub(fleet.HubOptions{
+	h.watch = h.progressWatcher(p)
+	if h.open == nil {
+		h.open, err = fleet.OpenHub(fleet.HubOptions{
 			Listen:  h.hub,
 			URL:     h.nats,
 			Secrets: secrets,
-			Info:    machine(cmp.Or(r.Device, processor(0))),
+			Info:    machineInfo(cmp.Or(r.Device, processorName(0))),
 			Say:     terminal.Log,
 			Watch:   func(s fleet.Status) { h.watch(s) },
 		})
 		if err != nil {
 			return err
 		}
-		terminal.Logf("workers join by: unmask worker --join %q", h.kept.JoinLine())
+		terminal.Logf("workers join by: unmask worker --join %q", h.open.JoinLine())
 	}
-	hub := h.kept
-	if err = hub.Run(ctx, r); err != nil || !h.more {
-		over := err == nil || errors.Is(err, context.DeadlineExceeded) // nobody begins it again
-		err = cmp.Or(err, hub.Close(over))
-		h.kept = nil
+	hub := h.open
+	if err = hub.Run(ctx, r); err != nil || !h.keepOpen {
+		finished := err == nil || errors.Is(err, context.DeadlineExceeded) // nobody begins it again
+		err = cmp.Or(err, hub.Close(finished))
+		h.open = nil
 	}
 	if errors.Is(err, context.Canceled) {
 		terminal.Logf("interrupted: the same command goes on")
@@ -142,17 +142,17 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.R
 	return err
 }
 
-// show returns a function that displays a hub's state, called each second.
-func (h *Hub) show(p *terminal.Progress) func(fleet.Status) {
-	shown := time.Now()
+// progressWatcher returns a function that displays a hub's state, called each second.
+func (h *Hub) progressWatcher(p *terminal.Progress) func(fleet.Status) {
+	shownAt := time.Now()
 	return func(s fleet.Status) {
 		switch {
 		case h.log == "json":
 			if line, err := json.Marshal(s); err == nil {
 				terminal.Log(string(line))
 			}
-		case !p.HasBar() && time.Since(shown) > 10*time.Second:
-			shown = time.Now()
+		case !p.HasBar() && time.Since(shownAt) > 10*time.Second:
+			shownAt = time.Now()
 			terminal.Log(s.String())
 		default:
 			p.Set(int64(s.Done))

@@ -50,7 +50,7 @@ func (h *Hub) MakePictures(ctx context.Context, e Spec, dir string, n int, b fle
 	if err != nil {
 		return flags.Wrap("--out", err)
 	}
-	err = h.share(ctx, hubFile(dir), "images", e, fleet.Run{Setup: b, N: n, Store: folder})
+	err = h.runHub(ctx, identityFile(dir), "images", e, fleet.Run{Setup: b, N: n, Store: folder})
 	return outputs.RunError(err, folder.Close())
 }
 
@@ -61,32 +61,32 @@ func (h *Hub) MakeTexts(ctx context.Context, e Spec, name string, n int, b fleet
 	if err != nil {
 		return flags.Wrap("--out", err)
 	}
-	err = h.share(ctx, hubFile(name), "samples", e, fleet.Run{Setup: b, N: n, Store: lines})
+	err = h.runHub(ctx, identityFile(name), "samples", e, fleet.Run{Setup: b, N: n, Store: lines})
 	return outputs.RunError(err, lines.Close())
 }
 
 // MeasurePoints measures points into the journal at name with all workers that join. The task was
 // made of a model and by.
 func (h *Hub) MeasurePoints(ctx context.Context, name string, j *experiments.Journal,
-	task experiments.Task, s experiments.Settings, model, as string, by judges.Measure,
+	task experiments.Task, s experiments.Settings, model, kind string, measure judges.Measure,
 	list []experiments.Point) error {
 	if err := experiments.CheckPoints(task, list); err != nil {
 		return err
 	}
-	if by.Progress = nil; task.Kind != "text" {
-		by.Judge = ""
+	if measure.Progress = nil; task.Kind != "text" {
+		measure.Judge = ""
 	}
 	e := Spec{
 		Kind:      "points",
 		Model:     model,
-		As:        as,
+		As:        kind,
 		Precision: s["precision"],
 		Task:      task.Kind,
-		Measure:   by,
+		Measure:   measure,
 		Points:    list,
 	}
 	c := experiments.NewPointStore(j, task.Kind, list)
-	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{
+	err := h.runHub(ctx, identityFile(name), "points", e, fleet.Run{
 		Setup: BuildPoints(task, s, list),
 		N:     len(list),
 		Store: c,
@@ -97,13 +97,13 @@ func (h *Hub) MeasurePoints(ctx context.Context, name string, j *experiments.Jou
 // BuildPoints returns the maker that measures points of a task.
 func BuildPoints(task experiments.Task, s experiments.Settings,
 	list []experiments.Point) fleet.Setup {
-	same := map[string]string{"kind": task.Kind, "precision": s["precision"]}
+	shared := map[string]string{"kind": task.Kind, "precision": s["precision"]}
 	// hashes without names: workers have other paths
 	for _, name := range []string{"model", "judge", "tasks"} {
-		same[name] = s[name][strings.LastIndexByte(s[name], ' ')+1:]
+		shared[name] = s[name][strings.LastIndexByte(s[name], ' ')+1:]
 	}
 	return fleet.Setup{
-		Settings: same,
+		Settings: shared,
 		Device:   s["device"],
 		DigestOf: experiments.ResultDigest,
 		Maker: func(ctx context.Context, first, count int, put outputs.PutFunc) error {
@@ -112,8 +112,8 @@ func BuildPoints(task experiments.Task, s experiments.Settings,
 	}
 }
 
-// hubFile returns the file beside the output in which a hub keeps its identity.
-func hubFile(out string) string { return filepath.Clean(out) + ".hub" }
+// identityFile returns the file beside the output in which a hub keeps its identity.
+func identityFile(out string) string { return filepath.Clean(out) + ".hub" }
 
 // Shard chooses the part of a run that this machine makes.
 type Shard struct {

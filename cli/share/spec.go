@@ -32,15 +32,15 @@ type Spec struct {
 	Threads int    `json:"-"`
 }
 
-// sent is a Spec as workers get it.
-type sent Spec
+// specFields is a Spec as workers get it.
+type specFields Spec
 
 // MarshalJSON writes the request as an Input, which may name files: workers replace their places.
 func (e Spec) MarshalJSON() ([]byte, error) {
 	out := struct {
-		sent
+		specFields
 		Request unmask.Input `json:",omitempty"`
-	}{sent: sent(e)}
+	}{specFields: specFields(e)}
 	if e.Request != nil {
 		out.Request = unmask.InputOf(*e.Request)
 	}
@@ -50,9 +50,9 @@ func (e Spec) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes.
 func (e *Spec) UnmarshalJSON(data []byte) error {
 	in := struct {
-		*sent
+		*specFields
 		Request unmask.Input
-	}{sent: (*sent)(e)}
+	}{specFields: (*specFields)(e)}
 	if err := json.Unmarshal(data, &in); err != nil || in.Request == nil {
 		return err
 	}
@@ -67,22 +67,22 @@ type BuildFunc func(ctx context.Context, e Spec) (fleet.Setup, error)
 // FlagNames returns the names of the flags for sharing a run, which do not change its outputs.
 func FlagNames() []string { return []string{"shard", "hub", "nats", "log"} }
 
-// file is a file of a spec, by what it is for.
-type file struct {
-	name  string
-	place *string // "" for none
-	model bool    // place is a model's name
+// specFile is a file of a spec, by what it is for.
+type specFile struct {
+	name    string
+	path    *string // "" for none
+	isModel bool    // place is a model's name
 }
 
-// everywhere reports whether workers need no file: there is none, or every program has the model.
-func (f file) everywhere() bool {
-	return *f.place == "" || f.model && (catalog.IsExact(*f.place) ||
-		slices.Contains(catalog.Embedded(), *f.place))
+// isEverywhere reports whether workers need no file: there is none, or every program has the model.
+func (f specFile) isEverywhere() bool {
+	return *f.path == "" || f.isModel && (catalog.IsExact(*f.path) ||
+		slices.Contains(catalog.Embedded(), *f.path))
 }
 
 // files returns the files of a spec. It changes no request that others have.
-func (e *Spec) files() []file {
-	list := []file{{"model", &e.Model, true}, {"judge", &e.Measure.Judge, true},
+func (e *Spec) files() []specFile {
+	list := []specFile{{"model", &e.Model, true}, {"judge", &e.Measure.Judge, true},
 		{"inception", &e.Measure.Inception, true}, {"reference", &e.Measure.Reference, true}}
 	if e.Request == nil || e.Request.Image == nil {
 		return list
@@ -91,7 +91,7 @@ func (e *Spec) files() []file {
 	in := *e.Request.Image
 	r.Image = &in
 	e.Request = &r
-	return append(list, file{"image", &in.File, false}, file{"mask", &in.MaskFile, false})
+	return append(list, specFile{"image", &in.File, false}, specFile{"mask", &in.MaskFile, false})
 }
 
 // checkInputs returns an error for a line that names a file: workers are sent only those of the
@@ -100,7 +100,7 @@ func (e *Spec) checkInputs() error {
 	for i, in := range e.Inputs {
 		r, _, err := in.ApplyTo(unmask.Request{})
 		if err == nil && r.Image != nil {
-			err = notSent("image", r.Image.File)
+			err = unsentFileError("image", r.Image.File)
 		}
 		if err != nil {
 			return &unmask.InputError{Index: i, Err: err}
@@ -109,17 +109,17 @@ func (e *Spec) checkInputs() error {
 	return nil
 }
 
-// trees returns the files that workers need.
-func (e *Spec) trees() (list []fleet.Tree, err error) {
+// fileTrees returns the files that workers need.
+func (e *Spec) fileTrees() (list []fleet.Tree, err error) {
 	if err := e.checkInputs(); err != nil {
 		return nil, err
 	}
 	for _, f := range e.files() {
-		if f.everywhere() {
+		if f.isEverywhere() {
 			continue
 		}
-		place := *f.place
-		if _, err := os.Stat(place); err != nil && f.model {
+		place := *f.path
+		if _, err := os.Stat(place); err != nil && f.isModel {
 			if place, err = catalog.Locate(context.Background(), place, nil); err != nil {
 				return nil, err
 			}
@@ -134,23 +134,23 @@ func (e *Spec) trees() (list []fleet.Tree, err error) {
 	return list, nil
 }
 
-// open reads a spec and the places of its files on this machine. It refuses one that names a file
-// that the hub did not send.
-func open(s fleet.Source) (e Spec, err error) {
+// readSpec reads a spec and the places of its files on this machine. It refuses one that names a
+// file that the hub did not send.
+func readSpec(s fleet.Source) (e Spec, err error) {
 	if err := json.Unmarshal(s.Spec, &e); err != nil {
 		return e, fmt.Errorf("the hub's spec: %w", err)
 	}
 	for _, f := range e.files() {
 		if place, ok := s.Trees[f.name]; ok {
-			*f.place = place
-		} else if !f.everywhere() {
-			return e, notSent(f.name, *f.place)
+			*f.path = place
+		} else if !f.isEverywhere() {
+			return e, unsentFileError(f.name, *f.path)
 		}
 	}
 	return e, e.checkInputs()
 }
 
-func notSent(name, file string) error {
+func unsentFileError(name, file string) error {
 	return fmt.Errorf("the hub's spec has %s %s, want a file that the hub sent", name,
 		param.Quote(file))
 }

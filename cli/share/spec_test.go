@@ -27,12 +27,12 @@ func TestSpec(t *testing.T) {
 			MaskFile: filepath.Join(dir, "hole.png")}}
 	e := Spec{Kind: "image", Request: &r, Inputs: list, Model: "oracle:markov:length=8",
 		Precision: "bf16"}
-	trees, err := e.trees()
+	trees, err := e.fileTrees()
 	require.NoError(t, err)
 	require.Len(t, trees, 2)
 	spec, err := json.Marshal(e)
 	require.NoError(t, err)
-	there, err := open(fleet.Source{Spec: spec, Trees: map[string]string{"image": "/there/in",
+	there, err := readSpec(fleet.Source{Spec: spec, Trees: map[string]string{"image": "/there/in",
 		"mask": "/there/hole"}})
 	require.NoError(t, err)
 	require.Equal(t, "bf16", there.Precision)
@@ -42,7 +42,7 @@ func TestSpec(t *testing.T) {
 	require.Equal(t, &want, there.Request)
 
 	e.Request.Image.MaskFile = filepath.Join(dir, "gone.png")
-	_, err = e.trees()
+	_, err = e.fileTrees()
 	require.ErrorContains(t, err, "gone.png: no such file")
 }
 
@@ -55,7 +55,7 @@ func TestSpecNamesNoOtherFiles(t *testing.T) {
 			Image: &unmask.ImageInput{File: "/etc/passwd"}})}}} {
 		spec, err := json.Marshal(e)
 		require.NoError(t, err)
-		_, err = open(fleet.Source{Spec: spec})
+		_, err = readSpec(fleet.Source{Spec: spec})
 		require.ErrorContains(t, err, "want a file that the hub sent", "%v", e)
 	}
 }

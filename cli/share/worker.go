@@ -22,7 +22,7 @@ type workerFlags struct {
 	join     string
 	name     string
 	cache    string
-	own      []string
+	models   []string
 	patience time.Duration
 	device   string
 	threads  int
@@ -49,21 +49,21 @@ differs from the hub's in any byte is refused.`,
 		},
 		Example: `  unmask worker --join "unmask://TOKEN@10.0.0.5:4333?id=...&cert=sha256:..."
   unmask worker --join @samples.hub --model MAGE_DIR`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.runWorker(cmd.Context()) },
 	}
 	s := cmd.Flags()
 	s.StringVar(&f.join, "join", "", "`LINE` that a hub printed, or @FILE that begins with it")
 	s.StringVar(&f.name, "name", "", "`NAME` that the hub shows; default the machine's and a number")
 	s.StringVar(&f.cache, "cache", "",
 		"`DIR` that keeps weights by their hash (default unmask/fleet in the user's cache)")
-	s.StringArrayVar(&f.own, "model", nil, "`PLACE` that may already have the weights; may be repeated")
+	s.StringArrayVar(&f.models, "model", nil, "`PLACE` that may already have the weights; may be repeated")
 	s.DurationVar(&f.patience, "patience", 10*time.Minute, "`TIME` without contact to the hub after which the worker ends")
 	flags.Device(s, &f.device)
 	flags.Threads(s, &f.threads, "processor cores to use")
 	return []*cobra.Command{cmd}
 }
 
-func (f *workerFlags) run(ctx context.Context) error {
+func (f *workerFlags) runWorker(ctx context.Context) error {
 	if f.join == "" {
 		return flags.Usagef("--join is missing, want the line that a hub printed")
 	}
@@ -89,12 +89,12 @@ func (f *workerFlags) run(ctx context.Context) error {
 	return fleet.Work(ctx, j, fleet.WorkerOptions{
 		Name:       f.name,
 		Cache:      f.cache,
-		LocalPaths: f.own,
+		LocalPaths: f.models,
 		Patience:   f.patience,
-		Info:       machine(processor(f.threads)),
+		Info:       machineInfo(processorName(f.threads)),
 		Say:        terminal.Log,
 		Build: func(ctx context.Context, s fleet.Source) (fleet.Setup, error) {
-			e, err := open(s)
+			e, err := readSpec(s)
 			if err != nil {
 				return fleet.Setup{}, err
 			}

@@ -14,66 +14,66 @@ import (
 type colours uint8
 
 const (
-	plain   colours = iota
-	palette         // 256 colours
-	full            // 24 bits
+	noColours    colours = iota
+	colours256           // 256 colours
+	colours24bit         // 24 bits
 )
 
-// coloursOf returns the colours that a terminal can show, from its environment; NO_COLOR means
-// none.
-func coloursOf(env func(string) string) colours {
+// terminalColours returns the colours that a terminal can show, from its environment; NO_COLOR
+// means none.
+func terminalColours(env func(string) string) colours {
 	term := env("TERM")
 	switch c := env("COLORTERM"); {
 	case env("NO_COLOR") != "":
-		return plain
+		return noColours
 	case c == "truecolor" || c == "24bit" || strings.HasSuffix(term, "-direct"):
-		return full
+		return colours24bit
 	case strings.Contains(term, "256color"):
-		return palette
+		return colours256
 	}
-	return plain
+	return noColours
 }
 
-// covered is the colour of masked cells.
-var covered = color.NRGBA{R: 48, G: 48, B: 48, A: 255}
+// maskColour is the colour of masked cells.
+var maskColour = color.NRGBA{R: 48, G: 48, B: 48, A: 255}
 
 // drawImage shows the first picture of a batch in half blocks, with masked cells in grey. It
 // returns false if it cannot. It skips drawings so that they take at most a tenth of the time.
 func (w *Watcher) drawImage(step *generate.Step) bool {
-	if w.m == nil || w.m.Text != nil || w.m.Pictures == nil || w.colours == plain {
+	if w.model == nil || w.model.Text != nil || w.model.Pictures == nil || w.colours == noColours {
 		return false
 	}
 	s := &step.Sequences[0]
-	if !step.Done && time.Since(w.drawn) < 10*w.took {
+	if !step.Done && time.Since(w.drawnAt) < 10*w.drawingTime {
 		return true
 	}
 	began := time.Now()
-	codes, masked, err := w.m.Pictures.Fill(s.Tokens)
+	codes, masked, err := w.model.Pictures.Fill(s.Tokens)
 	if err != nil {
 		return false
 	}
-	img, err := w.m.Pictures.Image(codes)
+	img, err := w.model.Pictures.Image(codes)
 	if err != nil { // the decoder needs the prompt too
 		return false
 	}
-	cells, err := w.m.Pictures.Cells(masked)
+	cells, err := w.model.Pictures.Cells(masked)
 	if err != nil {
 		return false
 	}
 	for _, cell := range cells {
 		for y := cell.Min.Y; y < cell.Max.Y; y++ {
 			for x := cell.Min.X; x < cell.Max.X; x++ {
-				img.SetNRGBA(x, y, covered)
+				img.SetNRGBA(x, y, maskColour)
 			}
 		}
 	}
-	w.showImage(s.Index, step.N, step.Steps, img)
-	w.drawn, w.took = time.Now(), time.Since(began)
+	w.paintImage(s.Index, step.N, step.Steps, img)
+	w.drawnAt, w.drawingTime = time.Now(), time.Since(began)
 	return true
 }
 
-// showImage draws a picture, no larger than the terminal, over the last one.
-func (w *Watcher) showImage(sample, step, steps int, img *image.NRGBA) {
+// paintImage draws a picture, no larger than the terminal, over the last one.
+func (w *Watcher) paintImage(sample, step, steps int, img *image.NRGBA) {
 	width, height := w.size()
 	from := img.Bounds().Size()
 	columns := min(width, from.X)
@@ -85,48 +85,51 @@ func (w *Watcher) showImage(sample, step, steps int, img *image.NRGBA) {
 	}
 	rows += rows % 2
 	var b strings.Builder
-	w.up(&b)
-	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s", line, dim, sample, step, steps, reset)
+	w.moveUp(&b)
+	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s", clearLine, dim, sample, step, steps, reset)
 	for y := 0; y < rows; y += 2 {
-		b.WriteString("\n" + line)
+		b.WriteString("\n" + clearLine)
 		for x := range columns {
-			w.colours.halfBlock(&b, mean(img, x, y, columns, rows), mean(img, x, y+1, columns, rows))
+			upper := meanColour(img, x, y, columns, rows)
+			lower := meanColour(img, x, y+1, columns, rows)
+			w.colours.writeHalfBlock(&b, upper, lower)
 		}
 		b.WriteString(reset)
 	}
 	w.lines = 1 + rows/2
-	b.WriteString("\n" + below)
+	b.WriteString("\n" + clearBelow)
 	fmt.Fprint(w.out, b.String())
 }
 
-// mean returns the mean colour of the part of img that becomes pixel x, y of a smaller picture.
-func mean(img *image.NRGBA, x, y, columns, rows int) (c [3]int) {
+// meanColour returns the mean colour of the part of img that becomes pixel x, y of a smaller
+// picture.
+func meanColour(img *image.NRGBA, x, y, columns, rows int) (sum [3]int) {
 	size := img.Bounds().Size()
 	n := 0
 	for j := y * size.Y / rows; j < max((y+1)*size.Y/rows, y*size.Y/rows+1); j++ {
 		for i := x * size.X / columns; i < max((x+1)*size.X/columns, x*size.X/columns+1); i++ {
-			at := img.NRGBAAt(i, j)
-			c[0] += int(at.R)
-			c[1] += int(at.G)
-			c[2] += int(at.B)
+			pixel := img.NRGBAAt(i, j)
+			sum[0] += int(pixel.R)
+			sum[1] += int(pixel.G)
+			sum[2] += int(pixel.B)
 			n++
 		}
 	}
-	return [3]int{c[0] / n, c[1] / n, c[2] / n}
+	return [3]int{sum[0] / n, sum[1] / n, sum[2] / n}
 }
 
-// halfBlock writes a character whose upper and lower half have these colours.
-func (c colours) halfBlock(b *strings.Builder, upper, lower [3]int) {
-	if c == full {
+// writeHalfBlock writes a character whose upper and lower half have these colours.
+func (c colours) writeHalfBlock(b *strings.Builder, upper, lower [3]int) {
+	if c == colours24bit {
 		fmt.Fprintf(b, "\x1b[38;2;%d;%d;%d;48;2;%d;%d;%dm▀", upper[0], upper[1], upper[2], lower[0],
 			lower[1], lower[2])
 		return
 	}
-	fmt.Fprintf(b, "\x1b[38;5;%d;48;5;%dm▀", cube(upper), cube(lower))
+	fmt.Fprintf(b, "\x1b[38;5;%d;48;5;%dm▀", nearestColour(upper), nearestColour(lower))
 }
 
-// cube returns the nearest colour in the 6x6x6 cube of a 256-colour terminal.
-func cube(c [3]int) int {
+// nearestColour returns the nearest colour in the 6x6x6 cube of a 256-colour terminal.
+func nearestColour(c [3]int) int {
 	n := 0
 	for _, v := range c {
 		n = 6*n + (v*5+127)/255

@@ -18,10 +18,11 @@ func TestColoursOfATerminal(t *testing.T) {
 	for _, x := range []struct {
 		term, colorterm, none string
 		want                  colours
-	}{{"xterm", "", "", plain}, {"xterm-256color", "", "", palette}, {"xterm", "truecolor", "", full},
-		{"xterm", "24bit", "", full}, {"xterm-direct", "", "", full}, {"", "", "", plain},
-		{"xterm-256color", "truecolor", "1", plain}} {
-		got := coloursOf(func(name string) string {
+	}{{"xterm", "", "", noColours}, {"xterm-256color", "", "", colours256},
+		{"xterm", "truecolor", "", colours24bit}, {"xterm", "24bit", "", colours24bit},
+		{"xterm-direct", "", "", colours24bit}, {"", "", "", noColours},
+		{"xterm-256color", "truecolor", "1", noColours}} {
+		got := terminalColours(func(name string) string {
 			return map[string]string{"TERM": x.term, "COLORTERM": x.colorterm, "NO_COLOR": x.none}[name]
 		})
 		require.Equal(t, x.want, got, "%+v", x)
@@ -36,15 +37,15 @@ func TestHalfBlocks(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	w := &Watcher{out: &b, colours: full, size: func() (int, int) { return 40, 20 }}
-	w.showImage(3, 1, 2, img)
+	w := &Watcher{out: &b, colours: colours24bit, size: func() (int, int) { return 40, 20 }}
+	w.paintImage(3, 1, 2, img)
 	require.Contains(t, b.String(), "sample 3, step 1 of 2")
 	require.Contains(t, b.String(), "\x1b[38;2;0;255;0;48;2;60;255;0m▀\x1b[38;2;0;255;1;48;2;60;255;1m▀")
 	require.Equal(t, 4, strings.Count(b.String(), "▀"))
 	require.Equal(t, 3, w.lines)
 	b.Reset()
-	w.colours = palette
-	w.showImage(3, 2, 2, img)
+	w.colours = colours256
+	w.paintImage(3, 2, 2, img)
 	require.Contains(t, b.String(), "\x1b[38;5;46;48;5;82m▀")
 }
 
@@ -55,11 +56,11 @@ func TestImagesOnAScreen(t *testing.T) {
 	for _, size := range [][2]int{{24, 5}, {40, 12}, {200, 60}} {
 		s := screen.New(size[0], size[1])
 		w := on(s)
-		w.m, w.colours = m, full
+		w.model, w.colours = m, colours24bit
 		for step, err := range generate.Run(t.Context(), m.Denoiser,
 			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 3}}}) {
 			require.NoError(t, err)
-			w.took = 0
+			w.drawingTime = 0
 			w.Draw(step)
 			rows := strings.Split(s.Text(), "\n")
 			require.Len(t, rows, w.lines, "%v", size)
@@ -75,7 +76,7 @@ func TestImagesOnAScreen(t *testing.T) {
 // Without colours what has just opened is bold alone.
 func TestFreshWithoutColour(t *testing.T) {
 	with := func(value string) string {
-		return fresh(func(name string) string { return map[string]string{"NO_COLOR": value}[name] })
+		return openedStyle(func(name string) string { return map[string]string{"NO_COLOR": value}[name] })
 	}
 	require.Equal(t, "\x1b[1;32m", with(""))
 	require.Equal(t, "\x1b[1m", with("1"))

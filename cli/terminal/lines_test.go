@@ -24,9 +24,9 @@ func TestKeys(t *testing.T) {
 		"\x03a\r\x03":            "!a\r!",
 		strings.Repeat("a", 999): strings.Repeat("a", 999),
 	} {
-		k := &keys{in: strings.NewReader(sent)}
-		k.fit = func() {}
-		k.warn = func() { k.rest = append(k.rest, '!') }
+		k := &keyReader{in: strings.NewReader(sent)}
+		k.resize = func() {}
+		k.warn = func() { k.pending = append(k.pending, '!') }
 		got, err := io.ReadAll(k)
 		require.NoError(t, err)
 		require.Equal(t, want, string(got), "%q", sent)

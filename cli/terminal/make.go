@@ -31,41 +31,42 @@ func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Sp
 		return fmt.Errorf("trace: %w", err)
 	}
 	ctx = GracefulContext(ctx)
-	p, draw := countSamples(j, list)
+	p, draw := newSampleProgress(j, list)
 	if s.Watch {
 		w := NewWatcher(j.Model, os.Stderr)
 		if j.Model.Text != nil {
-			w.shows = j.Requests.Answer(0)
+			w.answer = j.Requests.Answer(0)
 		}
 		defer w.Clear()
-		out = cleared{out, w}
+		out = clearingOutput{out, w}
 		draw = w.Draw
 	}
-	more := h.Step
+	callerStep := h.Step
 	h.Step = func(step *generate.Step) error {
 		draw(step)
-		if more != nil {
-			if err := more(step); err != nil {
+		if callerStep != nil {
+			if err := callerStep(step); err != nil {
 				return err
 			}
 		}
 		return trace.Step(step)
 	}
 	h.Stop = func() bool { return StopRequested(ctx) }
-	ran := outputs.MakeSamples(ctx, j, list, out, h)
+	runErr := outputs.MakeSamples(ctx, j, list, out, h)
 	p.Close()
-	if errors.Is(ran, outputs.ErrStopped) {
-		Log(ran.Error())
+	if errors.Is(runErr, outputs.ErrStopped) {
+		Log(runErr.Error())
 	}
-	if err := trace.Close(ran); err != nil && (ran == nil || errors.Is(ran, outputs.ErrStopped)) {
+	err = trace.Close(runErr)
+	if err != nil && (runErr == nil || errors.Is(runErr, outputs.ErrStopped)) {
 		return fmt.Errorf("trace: %w", err)
 	}
-	return ran
+	return runErr
 }
 
-// countSamples returns a Progress of samples, or of the steps of the only one, and what counts a
-// step.
-func countSamples(j *outputs.Job, list []runs.Span) (*Progress, func(*generate.Step)) {
+// newSampleProgress returns a Progress of samples, or of the steps of the only one, and what counts
+// a step.
+func newSampleProgress(j *outputs.Job, list []runs.Span) (*Progress, func(*generate.Step)) {
 	n := outputs.CountSamples(list)
 	if n <= 1 {
 		p := NewProgress("steps", max(1, j.Steps(list)))
@@ -78,15 +79,15 @@ func countSamples(j *outputs.Job, list []runs.Span) (*Progress, func(*generate.S
 	}
 	p := NewProgress(label, int64(n))
 	return p, func(step *generate.Step) {
-		begun := 0.0
+		partial := 0.0
 		for _, q := range step.Sequences {
 			if q.Finished {
 				finished++
 			} else if !q.Done {
-				begun += float64(q.N) / float64(max(1, q.Steps))
+				partial += float64(q.N) / float64(max(1, q.Steps))
 			}
 		}
-		p.Set(int64(finished) + int64(begun))
+		p.Set(int64(finished) + int64(partial))
 	}
 }
 
@@ -101,14 +102,14 @@ func EnlargePictures(ctx context.Context, out *outputs.Pictures) error {
 	return err
 }
 
-// cleared is an Output that removes a watcher's drawing before samples are put.
-type cleared struct {
+// clearingOutput is an Output that removes a watcher's drawing before samples are put.
+type clearingOutput struct {
 	outputs.Output
 	w *Watcher
 }
 
 // Put implements outputs.Output.
-func (c cleared) Put(samples []outputs.Sample) error {
+func (c clearingOutput) Put(samples []outputs.Sample) error {
 	c.w.Clear()
 	return c.Output.Put(samples)
 }

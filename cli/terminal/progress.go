@@ -31,12 +31,12 @@ func FormatCount(n int, thing string) string {
 // Progress shows the progress of work: a bar on a terminal, and elsewhere a line every few seconds.
 // One goroutine at a time may use one.
 type Progress struct {
-	bar   *progressbar.ProgressBar
-	label string
-	total int64
-	done  int64
-	began time.Time
-	last  time.Time // time of the last line
+	bar       *progressbar.ProgressBar
+	label     string
+	total     int64
+	done      int64
+	startedAt time.Time
+	updatedAt time.Time // time of the last line
 }
 
 // LineInterval is the time between lines if there is no bar.
@@ -45,7 +45,7 @@ const LineInterval = 3 * time.Second
 // CanRedraw reports whether f is a terminal on which a line can be redrawn: its cursor moves and it
 // is wide enough.
 func CanRedraw(f *os.File) bool {
-	if !term.IsTerminal(int(f.Fd())) || dumb(os.Getenv("TERM"), runtime.GOOS) {
+	if !term.IsTerminal(int(f.Fd())) || isDumb(os.Getenv("TERM"), runtime.GOOS) {
 		return false
 	}
 	const narrowest = 30 // columns
@@ -53,9 +53,9 @@ func CanRedraw(f *os.File) bool {
 	return err != nil || width == 0 || width >= narrowest
 }
 
-// dumb reports whether a terminal of this kind cannot move its cursor; without a kind nothing says
-// that it can, except on Windows, where none is set.
-func dumb(kind, system string) bool {
+// isDumb reports whether a terminal of this kind cannot move its cursor; without a kind nothing
+// says that it can, except on Windows, where none is set.
+func isDumb(kind, system string) bool {
 	return kind == "dumb" || kind == "" && system != "windows"
 }
 
@@ -64,7 +64,7 @@ func (p *Progress) HasBar() bool { return p.bar != nil }
 
 // NewProgress returns a Progress at 0 of total; -1 means an unknown total.
 func NewProgress(label string, total int64, options ...progressbar.Option) *Progress {
-	p := &Progress{label: label, total: total, began: time.Now(), last: time.Now()}
+	p := &Progress{label: label, total: total, startedAt: time.Now(), updatedAt: time.Now()}
 	if CanRedraw(os.Stderr) {
 		options = append([]progressbar.Option{
 			progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(label),
@@ -86,27 +86,27 @@ func (p *Progress) Set(done int64) {
 	const often = time.Second / 2
 	switch {
 	case p.bar != nil:
-		if time.Since(p.last) >= often {
-			p.last = time.Now()
-			p.bar.Describe(p.label + leftOf(p.done, p.total, time.Since(p.began)))
+		if time.Since(p.updatedAt) >= often {
+			p.updatedAt = time.Now()
+			p.bar.Describe(p.label + timeLeft(p.done, p.total, time.Since(p.startedAt)))
 		}
 		p.bar.Set64(done)
-	case time.Since(p.last) >= LineInterval:
-		p.last = time.Now()
-		Logf("%s", lineOf(p.label, p.done, p.total, time.Since(p.began)))
+	case time.Since(p.updatedAt) >= LineInterval:
+		p.updatedAt = time.Now()
+		Logf("%s", progressLine(p.label, p.done, p.total, time.Since(p.startedAt)))
 	}
 }
 
-// lineOf returns a line of progress: "steps: 3 of 32, 12s left".
-func lineOf(label string, done, total int64, took time.Duration) string {
+// progressLine returns a line of progress: "steps: 3 of 32, 12s left".
+func progressLine(label string, done, total int64, took time.Duration) string {
 	if total < 0 {
 		return fmt.Sprintf("%s: %d", label, done)
 	}
-	return fmt.Sprintf("%s: %d of %d%s", label, done, total, leftOf(done, total, took))
+	return fmt.Sprintf("%s: %d of %d%s", label, done, total, timeLeft(done, total, took))
 }
 
-// leftOf returns the time left at the current speed: ", 12s left", or "" if unknown.
-func leftOf(done, total int64, took time.Duration) string {
+// timeLeft returns the time left at the current speed: ", 12s left", or "" if unknown.
+func timeLeft(done, total int64, took time.Duration) string {
 	if done <= 0 || total < done {
 		return ""
 	}
@@ -162,14 +162,14 @@ func DownloadProgress() func(hub.Progress) {
 	}
 }
 
-// controls are the control characters but tabs and ends of lines: those of ASCII, and U+0080 to
-// U+009F in UTF-8.
-var controls = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x{9f}]`)
+// controlCharacters are the control characters but tabs and ends of lines: those of ASCII, and
+// U+0080 to U+009F in UTF-8.
+var controlCharacters = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x{9f}]`)
 
 // EscapeControls returns a text in which control characters, which a terminal would obey, are
 // spelled as in Go, such as \x1b.
 func EscapeControls(text string) string {
-	return controls.ReplaceAllStringFunc(text, func(c string) string {
+	return controlCharacters.ReplaceAllStringFunc(text, func(c string) string {
 		if len(c) == 1 {
 			return fmt.Sprintf(`\x%02x`, c)
 		}

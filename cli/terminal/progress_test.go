@@ -15,7 +15,7 @@ func TestLinesOfProgress(t *testing.T) {
 		"steps: 32 of 32, 0s left":      {32, 32, 9},
 		"steps: 7":                      {7, -1, 9},
 	} {
-		require.Equal(t, want, lineOf("steps", int64(x[0]), int64(x[1]),
+		require.Equal(t, want, progressLine("steps", int64(x[0]), int64(x[1]),
 			time.Duration(x[2])*time.Second))
 	}
 }

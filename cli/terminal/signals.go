@@ -15,10 +15,10 @@ type stopKey struct{}
 
 // StopSignal is the first signal that asked a run to end.
 type StopSignal struct {
-	came    context.Context // ends when the signal came
-	late    context.Context // of a run that ends by itself, see Late
-	signal  atomic.Int32
-	patient atomic.Bool
+	stopped      context.Context // ends when the signal came
+	graceful     context.Context // of a run that ends by itself, see Late
+	signal       atomic.Int32
+	slowShutdown atomic.Bool
 	// receives SIGHUP, which then does not stop the run; nil: it stops
 	hangups    atomic.Pointer[chan struct{}]
 	interrupts atomic.Pointer[chan struct{}] // the same for SIGINT
@@ -32,14 +32,14 @@ func (s *StopSignal) ExitStatus() int {
 	return 128 + int(syscall.SIGINT)
 }
 
-// patience is the time that a run has to end after a signal.
-type patience struct {
+// stopTimeouts is the time that a run has to end after a signal.
+type stopTimeouts struct {
 	step    time.Duration // to finish its step after SIGTERM, because nobody may send a second one
-	clearUp time.Duration // for a cancelled run to remove unfinished files
+	cleanUp time.Duration // for a cancelled run to remove unfinished files
 }
 
 // Together less than 10 seconds, after which docker kills a container that it stops.
-var usual = patience{step: 8 * time.Second, clearUp: 500 * time.Millisecond}
+var defaultTimeouts = stopTimeouts{step: 8 * time.Second, cleanUp: 500 * time.Millisecond}
 
 // WithSignals returns a context for a command, which the first SIGINT, SIGTERM or SIGHUP cancels. A
 // run of steps has Late's context in its place: it ends after its step, when Stopped returns true,
@@ -48,52 +48,53 @@ var usual = patience{step: 8 * time.Second, clearUp: 500 * time.Millisecond}
 // exits. A SIGHUP that was ignored when the process began, as under nohup, stays ignored. A closed
 // pipe becomes an error of the write.
 func WithSignals(ctx context.Context) (context.Context, *StopSignal, func()) {
-	return usual.withSignals(ctx)
+	return defaultTimeouts.withSignals(ctx)
 }
 
-func (p patience) withSignals(ctx context.Context) (context.Context, *StopSignal, func()) {
+func (p stopTimeouts) withSignals(ctx context.Context) (context.Context, *StopSignal, func()) {
 	stop := &StopSignal{}
-	late, cancel := context.WithCancel(context.WithValue(ctx, stopKey{}, stop))
-	came, first := context.WithCancel(late)
-	stop.came = came
-	stop.late = late
-	c := make(chan os.Signal, 3)
-	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	graceful, cancel := context.WithCancel(context.WithValue(ctx, stopKey{}, stop))
+	stopped, stopNow := context.WithCancel(graceful)
+	stop.stopped = stopped
+	stop.graceful = graceful
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(c, syscall.SIGHUP)
+		signal.Notify(signals, syscall.SIGHUP)
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	go p.watch(c, stop, first, cancel)
-	return came, stop, func() {
-		signal.Stop(c)
-		close(c)
+	go p.handleSignals(signals, stop, stopNow, cancel)
+	return stopped, stop, func() {
+		signal.Stop(signals)
+		close(signals)
 		cancel()
 	}
 }
 
-// watch waits for the first signal, then for the second or the end of the step's time, which cancel
-// the run, and then ends the process. It returns when c is closed.
-func (p patience) watch(c <-chan os.Signal, stop *StopSignal, begin, cancel func()) {
-	first, ok := stop.next(c)
+// handleSignals waits for the first signal, then for the second or the end of the step's time,
+// which cancel the run, and then ends the process. It returns when c is closed.
+func (p stopTimeouts) handleSignals(signals <-chan os.Signal, stop *StopSignal,
+	stopNow, cancel func()) {
+	first, ok := stop.waitForStop(signals)
 	if !ok {
 		return
 	}
 	if n, ok := first.(syscall.Signal); ok {
 		stop.signal.Store(int32(n))
 	}
-	begin()
-	var late <-chan time.Time // nil, so never, for SIGINT: the user may press the key again
+	stopNow()
+	var stepTimeout <-chan time.Time // nil, so never, for SIGINT: the user may press the key again
 	if first != os.Interrupt {
-		late = time.After(p.step)
+		stepTimeout = time.After(p.step)
 	}
 	select {
-	case _, ok := <-c:
+	case _, ok := <-signals:
 		if !ok {
 			return
 		}
-	case <-late:
-		if stop.patient.Load() {
-			if _, ok := <-c; !ok {
+	case <-stepTimeout:
+		if stop.slowShutdown.Load() {
+			if _, ok := <-signals; !ok {
 				return
 			}
 			break
@@ -102,32 +103,32 @@ func (p patience) watch(c <-chan os.Signal, stop *StopSignal, begin, cancel func
 	}
 	cancel()
 	select {
-	case _, ok := <-c:
+	case _, ok := <-signals:
 		if !ok {
 			return
 		}
-	case <-time.After(p.clearUp):
+	case <-time.After(p.cleanUp):
 	}
 	atomicfile.DiscardAll()
 	os.Exit(stop.ExitStatus())
 }
 
-// next returns the next signal that stops a run; it is false when c is closed. A SIGHUP goes to
-// hangups and a SIGINT to interrupts if those are set.
-func (s *StopSignal) next(c <-chan os.Signal) (os.Signal, bool) {
-	for got := range c {
-		var to *chan struct{}
-		switch got {
+// waitForStop returns the next signal that stops a run; it is false when c is closed. A SIGHUP goes
+// to hangups and a SIGINT to interrupts if those are set.
+func (s *StopSignal) waitForStop(signals <-chan os.Signal) (os.Signal, bool) {
+	for received := range signals {
+		var listener *chan struct{}
+		switch received {
 		case syscall.SIGHUP:
-			to = s.hangups.Load()
+			listener = s.hangups.Load()
 		case os.Interrupt:
-			to = s.interrupts.Load()
+			listener = s.interrupts.Load()
 		}
-		if to == nil {
-			return got, true
+		if listener == nil {
+			return received, true
 		}
 		select {
-		case *to <- struct{}{}:
+		case *listener <- struct{}{}:
 		default:
 		}
 	}
@@ -138,7 +139,7 @@ func (s *StopSignal) next(c <-chan os.Signal) (os.Signal, bool) {
 // server that finishes its answers: only a second signal cancels its context.
 func AllowSlowShutdown(ctx context.Context) {
 	if stop, ok := ctx.Value(stopKey{}).(*StopSignal); ok {
-		stop.patient.Store(true)
+		stop.slowShutdown.Store(true)
 	}
 }
 
@@ -155,14 +156,14 @@ func NotifyHangups(ctx context.Context) <-chan struct{} {
 // StopRequested reports whether the first signal has come.
 func StopRequested(ctx context.Context) bool {
 	stop, ok := ctx.Value(stopKey{}).(*StopSignal)
-	return ok && stop.came.Err() != nil
+	return ok && stop.stopped.Err() != nil
 }
 
 // GracefulContext returns the context of a run that ends by itself once Stopped, of a command with
 // this one: the second signal cancels it.
 func GracefulContext(ctx context.Context) context.Context {
 	if stop, ok := ctx.Value(stopKey{}).(*StopSignal); ok {
-		return stop.late
+		return stop.graceful
 	}
 	return ctx
 }

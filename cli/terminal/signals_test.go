@@ -31,14 +31,14 @@ func TestMain(m *testing.M) {
 // hangs prints a line when the child can be signalled, when the first signal came, and when its
 // context is cancelled. A child whose own end is tested has an hour before it is ended.
 func hangs(how string) {
-	p := patience{step: 300 * time.Millisecond, clearUp: 300 * time.Millisecond}
+	p := stopTimeouts{step: 300 * time.Millisecond, cleanUp: 300 * time.Millisecond}
 	switch how {
 	case "steps", "slow, clears up":
-		p = patience{step: time.Hour, clearUp: time.Hour}
+		p = stopTimeouts{step: time.Hour, cleanUp: time.Hour}
 	case "slow":
 		p.step = time.Hour
 	case "cancel":
-		p.clearUp = time.Hour
+		p.cleanUp = time.Hour
 	}
 	ctx, stop, release := p.withSignals(context.Background())
 	if how == "patient" || how == "patient, hangs" {

@@ -19,29 +19,29 @@ import (
 // Watcher redraws a batch's first sequence on the terminal and highlights what has just opened. One
 // goroutine at a time may use one.
 type Watcher struct {
-	m     *unmask.Model
-	shows *unmask.Answer // of texts
-	out   io.Writer
-	size  func() (width, height int)
-	lines int // lines of the last drawing
-	width int // of the terminal, when it was drawn
+	model  *unmask.Model
+	answer *unmask.Answer // of texts
+	out    io.Writer
+	size   func() (width, height int)
+	lines  int // lines of the last drawing
+	width  int // of the terminal, when it was drawn
 
-	fresh string // how what has just opened looks
+	openedStyle string // how what has just opened looks
 
 	// Of pictures.
-	colours colours
-	drawn   time.Time     // of the last drawing
-	took    time.Duration // to draw it
+	colours     colours
+	drawnAt     time.Time     // of the last drawing
+	drawingTime time.Duration // to draw it
 }
 
 // NewWatcher returns a watcher that draws on a terminal; m may be nil if pictures come from
 // elsewhere.
 func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
 	return &Watcher{
-		m:       m,
-		out:     terminal,
-		colours: coloursOf(os.Getenv),
-		fresh:   fresh(os.Getenv),
+		model:       m,
+		out:         terminal,
+		colours:     terminalColours(os.Getenv),
+		openedStyle: openedStyle(os.Getenv),
 		size: func() (int, int) {
 			width, height, err := term.GetSize(int(terminal.Fd()))
 			if err != nil || width < 10 || height < 3 {
@@ -53,24 +53,24 @@ func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
 }
 
 // SetAnswer makes the watcher draw what an answer shows of a sequence.
-func (w *Watcher) SetAnswer(a *unmask.Answer) { w.shows = a }
+func (w *Watcher) SetAnswer(a *unmask.Answer) { w.answer = a }
 
-// fresh returns the style of what has just opened: bold and, unless NO_COLOR is set, green.
-func fresh(env func(string) string) string {
+// openedStyle returns the style of what has just opened: bold and, unless NO_COLOR is set, green.
+func openedStyle(env func(string) string) string {
 	if env("NO_COLOR") != "" {
 		return bold
 	}
 	return green
 }
 
-// picture is a sequence after a step.
-type picture struct {
+// textDrawing is a sequence after a step.
+type textDrawing struct {
 	sample int
 	step   int
 	steps  int
-	pieces []string // text of each position that is shown
+	texts  []string // text of each position that is shown
 	masked func(position int) bool
-	fresh  func(position int) bool
+	opened func(position int) bool
 }
 
 const (
@@ -79,8 +79,8 @@ const (
 	dim   = "\x1b[2m"
 	reset = "\x1b[0m"
 	// clears one: terminals that clear all at once keep a copy of it to scroll back to
-	line  = "\x1b[2K"
-	below = "\x1b[J"
+	clearLine  = "\x1b[2K"
+	clearBelow = "\x1b[J"
 )
 
 // Draw shows the first sequence after a step.
@@ -93,28 +93,28 @@ func (w *Watcher) Draw(step *generate.Step) {
 	for _, o := range s.Opened {
 		fresh[o.Position] = true
 	}
-	mask := w.m.Spec().Mask
+	mask := w.model.Spec().Mask
 	first := 0
-	if w.shows != nil {
-		first = w.shows.Show
+	if w.answer != nil {
+		first = w.answer.Show
 	}
-	w.show(picture{s.Index, step.N, step.Steps, w.pieces(s.Tokens),
+	w.drawText(textDrawing{s.Index, step.N, step.Steps, w.positionTexts(s.Tokens),
 		func(p int) bool { return s.Tokens[first+p] == mask },
 		func(p int) bool { return fresh[first+p] }})
 }
 
-// cell stands for an open position of a picture.
-const cell = "█"
+// openCell stands for an open position of a picture.
+const openCell = "█"
 
-// pieces returns the text of each position that is shown, or the cells of a grid.
-func (w *Watcher) pieces(tokens []int32) []string {
-	if w.shows != nil {
-		return w.shows.Render(tokens).Pieces()
+// positionTexts returns the text of each position that is shown, or the cells of a grid.
+func (w *Watcher) positionTexts(tokens []int32) []string {
+	if w.answer != nil {
+		return w.answer.Render(tokens).Pieces()
 	}
-	spec := w.m.Spec()
+	spec := w.model.Spec()
 	out := make([]string, len(tokens))
 	for i, t := range tokens {
-		if out[i] = cell; t == spec.Mask {
+		if out[i] = openCell; t == spec.Mask {
 			out[i] = prompt.Hole
 		}
 		if width := spec.Shape[len(spec.Shape)-1]; (i+1)%width == 0 && i+1 < len(tokens) {
@@ -124,22 +124,22 @@ func (w *Watcher) pieces(tokens []int32) []string {
 	return out
 }
 
-// show draws a picture over the last one.
-func (w *Watcher) show(s picture) {
+// drawText draws a picture over the last one.
+func (w *Watcher) drawText(s textDrawing) {
 	width, height := w.size()
 	var b strings.Builder
-	w.up(&b)
-	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s\n%s", line, dim, s.sample, s.step, s.steps, reset,
-		line)
+	w.moveUp(&b)
+	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s\n%s", clearLine, dim, s.sample, s.step, s.steps,
+		reset, clearLine)
 	column := 0
 	lines := 2 // after the headline, at the start of the text
-	for i, piece := range s.pieces {
+	for i, piece := range s.texts {
 		style := ""
 		switch {
 		case s.masked(i):
 			style = dim
-		case s.fresh(i):
-			style = w.fresh
+		case s.opened(i):
+			style = w.openedStyle
 		}
 		for _, r := range piece {
 			n := runewidth.RuneWidth(r)
@@ -147,7 +147,7 @@ func (w *Watcher) show(s picture) {
 				if lines++; lines >= height {
 					break
 				}
-				b.WriteString("\n" + line)
+				b.WriteString("\n" + clearLine)
 				column = 0
 			}
 			if !unicode.IsControl(r) {
@@ -164,7 +164,7 @@ func (w *Watcher) show(s picture) {
 		}
 	}
 	w.lines = min(lines, height-1)
-	b.WriteString("\n" + below)
+	b.WriteString("\n" + clearBelow)
 	io.WriteString(w.out, b.String())
 }
 
@@ -174,16 +174,16 @@ func (w *Watcher) Clear() {
 		return
 	}
 	var b strings.Builder
-	w.up(&b)
-	b.WriteString(strings.Repeat(line+"\n", w.lines) + line)
-	w.up(&b)
+	w.moveUp(&b)
+	b.WriteString(strings.Repeat(clearLine+"\n", w.lines) + clearLine)
+	w.moveUp(&b)
 	io.WriteString(w.out, b.String())
 	w.lines = 0
 }
 
-// up moves to the start of the last drawing. The terminal may have printed ^C after it.
+// moveUp moves to the start of the last drawing. The terminal may have printed ^C after it.
 // In a terminal of another width it stays, since terminals differ in what becomes of its lines.
-func (w *Watcher) up(b *strings.Builder) {
+func (w *Watcher) moveUp(b *strings.Builder) {
 	if width, _ := w.size(); width != w.width {
 		w.width = width
 		w.lines = 0

@@ -16,31 +16,32 @@ import (
 
 // on returns a watcher that draws on a screen.
 func on(s *screen.Screen) *Watcher {
-	return &Watcher{out: s, fresh: green, size: func() (int, int) { return s.Width, s.Height }}
+	return &Watcher{out: s, openedStyle: green, size: func() (int, int) { return s.Width, s.Height }}
 }
 
 // frame returns a picture of pieces; those with an index in opened are new.
-func frame(step int, pieces []string, opened ...int) picture {
+func frame(step int, pieces []string, opened ...int) textDrawing {
 	fresh := map[int]bool{}
 	for _, p := range opened {
 		fresh[p] = true
 	}
-	return picture{sample: 7, step: step, steps: 9, pieces: pieces,
-		masked: func(p int) bool { return pieces[p] == "_" }, fresh: func(p int) bool { return fresh[p] }}
+	return textDrawing{sample: 7, step: step, steps: 9, texts: pieces,
+		masked: func(p int) bool { return pieces[p] == "_" },
+		opened: func(p int) bool { return fresh[p] }}
 }
 
 func TestFramesFollowOneAnother(t *testing.T) {
 	s := screen.New(24, 8)
 	fmt.Fprint(s, "$ unmask text --watch\n")
 	w := on(s)
-	w.show(frame(1, []string{"_", "_", "_"}))
+	w.drawText(frame(1, []string{"_", "_", "_"}))
 	require.Equal(t, "$ unmask text --watch\nsample 7, step 1 of 9\n___", s.Text())
-	w.show(frame(2, []string{"a long first piece,", " and\n", "_"}, 0, 1))
+	w.drawText(frame(2, []string{"a long first piece,", " and\n", "_"}, 0, 1))
 	require.Equal(t, "$ unmask text --watch\nsample 7, step 2 of 9\na long first piece, and\n_",
 		s.Text())
 	require.True(t, s.Bold['p'])
 	require.False(t, s.Bold['_'])
-	w.show(frame(3, []string{"short", "", "世界"}, 2)) // the longer text before it is gone
+	w.drawText(frame(3, []string{"short", "", "世界"}, 2)) // the longer text before it is gone
 	require.Equal(t, "$ unmask text --watch\nsample 7, step 3 of 9\nshort世界", s.Text())
 	w.Clear()
 	fmt.Fprint(s, "short世界\n")
@@ -53,10 +54,10 @@ func TestFramesAfterAnotherWidth(t *testing.T) {
 	s := screen.New(24, 12)
 	fmt.Fprint(s, "> Hello!\n")
 	w := on(s)
-	w.show(frame(1, []string{strings.Repeat("_", 40)}))
+	w.drawText(frame(1, []string{strings.Repeat("_", 40)}))
 	s.Width = 40
-	w.show(frame(2, []string{strings.Repeat("a", 40)}, 0))
-	w.show(frame(3, []string{strings.Repeat("b", 40)}, 0))
+	w.drawText(frame(2, []string{strings.Repeat("a", 40)}, 0))
+	w.drawText(frame(3, []string{strings.Repeat("b", 40)}, 0))
 	before := "> Hello!\nsample 7, step 1 of 9\n" + strings.Repeat("_", 24) + "\n" +
 		strings.Repeat("_", 16)
 	require.Equal(t, before+"\nsample 7, step 3 of 9\n"+strings.Repeat("b", 40), s.Text())
@@ -69,9 +70,9 @@ func TestFramesAfterAnotherWidth(t *testing.T) {
 func TestFramesAfterAKey(t *testing.T) {
 	s := screen.New(24, 8)
 	w := on(s)
-	w.show(frame(1, []string{"_", "_", "_"}))
+	w.drawText(frame(1, []string{"_", "_", "_"}))
 	fmt.Fprint(s, "^C")
-	w.show(frame(2, []string{"a", "_", "_"}, 0))
+	w.drawText(frame(2, []string{"a", "_", "_"}, 0))
 	require.Equal(t, "sample 7, step 2 of 9\na__", s.Text())
 	fmt.Fprint(s, "^C")
 	w.Clear()
@@ -82,7 +83,7 @@ func TestFramesAfterAKey(t *testing.T) {
 // A wide rune that does not fit goes to the next line; control characters are not printed.
 func TestFramesBreakLinesThemselves(t *testing.T) {
 	s := screen.New(24, 9)
-	on(s).show(frame(1, []string{strings.Repeat("x", 23), "世", "\x1b[2J\a\t",
+	on(s).drawText(frame(1, []string{strings.Repeat("x", 23), "世", "\x1b[2J\a\t",
 		strings.Repeat("y", 24)}))
 	require.Equal(t, "sample 7, step 1 of 9\n"+strings.Repeat("x", 23)+"\n世[2J"+strings.Repeat("y",
 		19)+"\nyyyyy", s.Text())
@@ -100,10 +101,10 @@ func TestFramesLeaveNothing(t *testing.T) {
 		for n := range rapid.IntRange(1, 6).Draw(t, "frames") {
 			before := s.Scrolled
 			pieces := rapid.SliceOfN(piece, 0, 40).Draw(t, "pieces")
-			w.show(frame(n, pieces))
+			w.drawText(frame(n, pieces))
 			require.LessOrEqual(t, s.Scrolled-before, s.Height-1)
 			fresh := screen.New(s.Width, s.Height)
-			on(fresh).show(frame(n, pieces))
+			on(fresh).drawText(frame(n, pieces))
 			require.Equal(t, strings.TrimLeft(fresh.Text(), "\n"), strings.TrimLeft(s.Text(), "\n"))
 			require.Equal(t, w.lines, strings.Count(headless(s), "\n")+1)
 		}
@@ -134,7 +135,7 @@ func TestWatchEverySampler(t *testing.T) {
 		require.NoError(t, err)
 		s := screen.New(40, 9)
 		w := on(s)
-		w.m = m
+		w.model = m
 		for step, err := range generate.Run(t.Context(), m,
 			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler,
 				Steps: 8}}}) {
@@ -142,7 +143,7 @@ func TestWatchEverySampler(t *testing.T) {
 			w.Draw(step)
 			tokens := step.Sequences[0].Tokens
 			require.Equal(t, fmt.Sprintf("sample 0, step %d of %d\n%s", step.N, step.Steps,
-				strings.Join(w.pieces(tokens), "")), s.Text(), info.Name)
+				strings.Join(w.positionTexts(tokens), "")), s.Text(), info.Name)
 		}
 		w.Clear()
 		require.Empty(t, s.Text())

@@ -25,7 +25,7 @@ func AnswerMetrics(answers []Answer) Metrics {
 	var right, tokens []float64
 	for _, a := range answers {
 		if a.Right != nil {
-			right = append(right, float64(one(*a.Right)))
+			right = append(right, float64(asInt(*a.Right)))
 		}
 		if a.Tokens > 0 {
 			tokens = append(tokens, float64(a.Tokens))
@@ -40,9 +40,9 @@ func AnswerMetrics(answers []Answer) Metrics {
 	return m
 }
 
-// one returns 1 for true and 0 for false.
-func one(is bool) int {
-	if is {
+// asInt returns 1 for true and 0 for false.
+func asInt(condition bool) int {
+	if condition {
 		return 1
 	}
 	return 0
@@ -66,7 +66,7 @@ type Accuracy struct {
 
 	Kinds map[string]float64 `json:"kinds"` // accuracy of each kind
 
-	method Point
+	methodPoint Point
 }
 
 // Wilson returns the ends of the 95 % interval of a share of n (Wilson 1927).
@@ -76,7 +76,7 @@ func Wilson(right, n int) (low, high float64) {
 	}
 	p := float64(right) / float64(n)
 	size := float64(n)
-	z := normal
+	z := normalHalfWidth
 	middle := (p + z*z/(2*size)) / (1 + z*z/size)
 	half := z / (1 + z*z/size) * math.Sqrt(p*(1-p)/size+z*z/(4*size*size))
 	return max(0, middle-half), min(1, middle+half)
@@ -93,23 +93,23 @@ func Accuracies(results []Result) (list []Accuracy) {
 	}
 	var sums []sum
 	for _, r := range results {
-		at := slices.IndexFunc(list, func(a Accuracy) bool {
-			return a.method == r.method() && a.Steps == r.Steps
+		index := slices.IndexFunc(list, func(a Accuracy) bool {
+			return a.methodPoint == r.methodOnly() && a.Steps == r.Steps
 		})
-		if at < 0 {
-			at = len(list)
-			list = append(list, Accuracy{Method: r.Name(), Steps: r.Steps, method: r.method()})
+		if index < 0 {
+			index = len(list)
+			list = append(list, Accuracy{Method: r.Name(), Steps: r.Steps, methodPoint: r.methodOnly()})
 			sums = append(sums, sum{right: map[string]int{}, of: map[string]int{}})
 		}
-		a := &list[at]
-		s := &sums[at]
+		a := &list[index]
+		s := &sums[index]
 		for _, answer := range r.Answers {
 			a.Answers++
 			if right := answer.Right; right != nil {
 				a.Checked++
 				s.of[answer.Kind]++
-				a.Right += one(*right)
-				s.right[answer.Kind] += one(*right)
+				a.Right += asInt(*right)
+				s.right[answer.Kind] += asInt(*right)
 			}
 			a.Passes += float64(answer.Passes)
 			if answer.Tokens > 0 {
@@ -192,8 +192,9 @@ func AccuracyTable(list []Accuracy) string {
 		names = nil
 	}
 	var b strings.Builder
-	tableHead(&b, slices.Concat([]string{"sampler", "steps", "right", "accuracy", "95 %", "passes",
-		"tokens a pass", "tokens a second", "AUP"}, names))
+	head := []string{"sampler", "steps", "right", "accuracy", "95 %", "passes", "tokens a pass",
+		"tokens a second", "AUP"}
+	writeTableHead(&b, slices.Concat(head, names))
 	for _, a := range list {
 		cells := []string{"`" + a.Method + "`", fmt.Sprint(a.Steps),
 			fmt.Sprintf("%d of %d", a.Right, a.Checked), fmt.Sprintf("%.3f", a.Accuracy),
@@ -206,7 +207,7 @@ func AccuracyTable(list []Accuracy) string {
 			}
 			cells = append(cells, cell)
 		}
-		tableRow(&b, cells)
+		writeTableRow(&b, cells)
 	}
 	return b.String()
 }
@@ -214,7 +215,7 @@ func AccuracyTable(list []Accuracy) string {
 // AccuracyChart draws accuracy against tokens a pass, a curve for each method. It has no curve if
 // nothing was generated and checked.
 func AccuracyChart(list []Accuracy) Chart {
-	c := Chart{
+	chart := Chart{
 		Name:       "accuracy",
 		Title:      "Accuracy against tokens a pass",
 		X:          "tokens a pass",
@@ -222,25 +223,26 @@ func AccuracyChart(list []Accuracy) Chart {
 		LogX:       true,
 		BarMeaning: "95 % interval (Wilson)",
 	}
-	most := 0
+	answers := 0
 	for _, a := range list {
 		if a.PerPass == 0 || a.Checked == 0 {
 			continue
 		}
-		at := slices.IndexFunc(c.Curves, func(k Curve) bool { return k.Name == a.Method })
-		if at < 0 {
-			at = len(c.Curves)
-			c.Curves = append(c.Curves, Curve{Name: a.Method, Method: a.method})
+		i := slices.IndexFunc(chart.Curves, func(curve Curve) bool { return curve.Name == a.Method })
+		if i < 0 {
+			i = len(chart.Curves)
+			chart.Curves = append(chart.Curves, Curve{Name: a.Method, Method: a.methodPoint})
 		}
-		k := &c.Curves[at]
-		k.X = append(k.X, a.PerPass)
-		k.Y = append(k.Y, a.Accuracy)
+		curve := &chart.Curves[i]
+		curve.X = append(curve.X, a.PerPass)
+		curve.Y = append(curve.Y, a.Accuracy)
 		if a.Steps > 0 {
-			k.Steps = append(k.Steps, a.Steps)
+			curve.Steps = append(curve.Steps, a.Steps)
 		}
-		k.Error, k.ErrorBelow = append(k.Error, a.High-a.Accuracy), append(k.ErrorBelow, a.Accuracy-a.Low)
-		most = max(most, a.Checked)
+		curve.Error = append(curve.Error, a.High-a.Accuracy)
+		curve.ErrorBelow = append(curve.ErrorBelow, a.Accuracy-a.Low)
+		answers = max(answers, a.Checked)
 	}
-	c.SampleNote = fmt.Sprintf("%d answers", most)
-	return c
+	chart.SampleNote = fmt.Sprintf("%d answers", answers)
+	return chart
 }

@@ -10,8 +10,8 @@ import (
 	"unmask/param"
 )
 
-// axes maps metrics to axis labels, and to whether a logarithmic axis suits them.
-var axes = map[string]struct {
+// metricAxes maps metrics to axis labels, and to whether a logarithmic axis suits them.
+var metricAxes = map[string]struct {
 	label string
 	log   bool
 }{
@@ -33,16 +33,16 @@ var axes = map[string]struct {
 	"recall":         {"recall (higher is more diverse)", false},
 }
 
-// axis returns the label of a metric: its own name if it is not in axes.
-func axis(metric string) (label string, log bool) {
-	if a, ok := axes[metric]; ok {
+// axisLabel returns the label of a metric: its own name if it is not in axes.
+func axisLabel(metric string) (label string, log bool) {
+	if a, ok := metricAxes[metric]; ok {
 		return a.label, a.log
 	}
 	return metric, false
 }
 
-// quality returns the main metric of a kind of model.
-func quality(kind string) string {
+// mainMetric returns the main metric of a kind of model.
+func mainMetric(kind string) string {
 	if kind == "image" {
 		return "frechet"
 	}
@@ -68,7 +68,7 @@ func Charts(results []Result, metric string) []Chart {
 		if kind == "image" {
 			prefix = "image-"
 		}
-		charts = append(charts, Table{Kind: kind, Results: results}.charts(prefix, metric)...)
+		charts = append(charts, Table{Kind: kind, Results: results}.metricCharts(prefix, metric)...)
 	}
 	return charts
 }
@@ -90,52 +90,52 @@ func RequireCharts(results []Result, metric string) ([]Chart, error) {
 	}
 }
 
-// charts returns the charts of one kind; prefix begins their names.
-func (t Table) charts(prefix, metric string) (charts []Chart) {
+// metricCharts returns the charts of one kind; prefix begins their names.
+func (t Table) metricCharts(prefix, metric string) (metricCharts []Chart) {
 	about := metric
 	title := metric
 	if metric == "" {
-		metric = quality(t.Kind)
+		metric = mainMetric(t.Kind)
 		about = "quality"
 		title = "quality"
 	}
-	label, log := axis(metric)
-	diverse, _ := axis("entropy")
+	label, log := axisLabel(metric)
+	diverse, _ := axisLabel("entropy")
 	methods := t.methods()
 	steps := Chart{
 		Name:          prefix + about + "-steps",
-		Title:         capital(title) + " against steps",
+		Title:         capitalize(title) + " against steps",
 		X:             "steps",
 		Y:             label,
 		LogX:          true,
 		LogY:          log,
 		TicksAtValues: true,
 	}.
-		draws(t, methods, nil, metric, stepsOf)
+		withCurves(t, methods, nil, metric, atSteps)
 	time := Chart{
 		Name:  prefix + about + "-time",
-		Title: capital(title) + " against time",
+		Title: capitalize(title) + " against time",
 		X:     "seconds a batch",
 		Y:     label,
 		LogX:  true,
 		LogY:  log,
-	}.draws(t, methods, nil, metric, t.time)
+	}.withCurves(t, methods, nil, metric, t.atTime)
 	entropy := Chart{
 		Name:  prefix + metric + "-entropy",
-		Title: capital(metric) + " against entropy",
+		Title: capitalize(metric) + " against entropy",
 		X:     diverse,
 		Y:     label,
 		LogY:  log,
 	}
 	if metric != "entropy" {
-		entropy = entropy.draws(t, methods, nil, metric, t.other("entropy"))
+		entropy = entropy.withCurves(t, methods, nil, metric, t.atMetric("entropy"))
 	}
 	for _, c := range []Chart{steps, time, entropy} {
-		if c.SampleNote = t.of(); len(c.Curves) > 0 {
-			charts = append(charts, c)
+		if c.SampleNote = t.sampleNote(); len(c.Curves) > 0 {
+			metricCharts = append(metricCharts, c)
 		}
 	}
-	return charts
+	return metricCharts
 }
 
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+func capitalize(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -18,12 +18,12 @@ type Verdict struct {
 	// values; 0 if more than 16384 times would be needed
 	SamplesFactor float64 `json:"times,omitempty"`
 
-	kind  string // of the model: text or image
-	needs []cell // what the verdict depends on
+	kind      string        // of the model: text or image
+	dependsOn []methodSteps // what the verdict depends on
 }
 
-// cell is a method at a number of steps.
-type cell struct {
+// methodSteps is a method at a number of steps.
+type methodSteps struct {
 	method Point
 	steps  int
 }
@@ -35,16 +35,16 @@ type Number struct {
 	Error float64 `json:"error"`
 }
 
-func number(name string, m Measure) Number { return Number{name, m.Value, m.Error()} }
+func newNumber(name string, m Measure) Number { return Number{name, m.Value, m.Error()} }
 
-// known reports whether the measure has a standard error.
-func (m Measure) known() bool { return len(m.LeaveOneOut) > 0 && !math.IsNaN(m.Value) }
+// hasError reports whether the measure has a standard error.
+func (m Measure) hasError() bool { return len(m.LeaveOneOut) > 0 && !math.IsNaN(m.Value) }
 
-// verdict completes v: it is decided if the claim or its opposite is beyond chance and all measures
-// in `from` have errors.
-func verdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
+// completeVerdict completes v: it is decided if the claim or its opposite is beyond chance and all
+// measures in `from` have errors.
+func completeVerdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
 	for _, m := range from {
-		if !m.known() {
+		if !m.hasError() {
 			return v
 		}
 	}
@@ -53,11 +53,11 @@ func verdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
 	return v
 }
 
-// below completes v, which holds if the mean of measures is below 0.
-func (v Verdict) below(name string, all []Measure) Verdict {
-	mean := average(all...)
-	v.Numbers = append(v.Numbers, number(name, mean))
-	return verdict(v, mean.Below(0), mean.Above(0), mean)
+// judgeBelow completes v, which holds if the mean of measures is below 0.
+func (v Verdict) judgeBelow(name string, all []Measure) Verdict {
+	mean := averageMeasures(all...)
+	v.Numbers = append(v.Numbers, newNumber(name, mean))
+	return completeVerdict(v, mean.Below(0), mean.Above(0), mean)
 }
 
 // maxTimes is the largest factor on the number of samples that the search for Times tries.
@@ -65,39 +65,39 @@ const maxTimes = 1 << 14
 
 // Verdicts judges the paper's claims by the results at the size's points.
 func Verdicts(results []Result, s Size) []Verdict {
-	out := verdicts(results, s, 1)
+	out := judgeClaims(results, s, 1)
 	// Steps of a quarter: errors are not known more precisely.
-	for more := 1.25; more <= maxTimes; more *= 1.25 {
-		again := verdicts(results, s, more)
+	for factor := 1.25; factor <= maxTimes; factor *= 1.25 {
+		judged := judgeClaims(results, s, factor)
 		for i := range out {
-			if v := &out[i]; !v.Decided && v.SamplesFactor == 0 && again[i].Decided {
-				v.SamplesFactor = more
+			if v := &out[i]; !v.Decided && v.SamplesFactor == 0 && judged[i].Decided {
+				v.SamplesFactor = factor
 			}
 		}
 	}
 	return out
 }
 
-// verdicts judges as if there were `more` times the samples with the same values.
-func verdicts(results []Result, s Size, more float64) (out []Verdict) {
+// judgeClaims judges as if there were `more` times the samples with the same values.
+func judgeClaims(results []Result, s Size, factor float64) (out []Verdict) {
 	for _, k := range []struct {
 		kind   string
 		grid   Grid
 		claims func(t Table, g Grid, judge func(Verdict))
-	}{{"image", s.Image, imageClaims}, {"text", s.Text, textClaims}} {
-		var needs []cell
-		t := Table{Kind: k.kind, Results: results, N: k.grid.N, More: more}
+	}{{"image", s.Image, judgeImageClaims}, {"text", s.Text, judgeTextClaims}} {
+		var needs []methodSteps
+		t := Table{Kind: k.kind, Results: results, N: k.grid.N, More: factor}
 		if len(t.methods()) == 0 {
 			continue
 		}
-		t.reads = func(m Point, steps int) {
-			if c := (cell{m, steps}); !slices.Contains(needs, c) {
+		t.onLookup = func(m Point, steps int) {
+			if c := (methodSteps{m, steps}); !slices.Contains(needs, c) {
 				needs = append(needs, c)
 			}
 		}
 		k.claims(t, k.grid, func(v Verdict) {
 			v.kind = k.kind
-			v.needs = needs
+			v.dependsOn = needs
 			needs = nil
 			v.Numbers = slices.DeleteFunc(v.Numbers,
 				func(n Number) bool { return math.IsNaN(n.Value) || math.IsInf(n.Value, 0) })
@@ -107,18 +107,18 @@ func verdicts(results []Result, s Size, more float64) (out []Verdict) {
 	return out
 }
 
-func imageClaims(t Table, g Grid, judge func(Verdict)) {
-	judge(t.follows(g, "moment", "Moment follows MaskGIT", "3", "frechet"))
-	judge(t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT", "3", "frechet"))
-	judge(t.degrades(g))
-	judge(t.cachePerStep(g, "frechet", "partial caching gains per step, images", "4",
-		g.each("moment")))
-	judge(t.cachePerSecond(g, "frechet", "partial caching gains per second, images", "4",
-		g.each("moment")))
+func judgeImageClaims(t Table, g Grid, judge func(Verdict)) {
+	judge(t.judgeFollows(g, "moment", "Moment follows MaskGIT", "3", "frechet"))
+	judge(t.judgeFollows(g, "temp", "temperature sampling alone explains most of MaskGIT", "3", "frechet"))
+	judge(t.judgeDegradation(g))
+	judge(t.judgeCachePerStep(g, "frechet", "partial caching gains per step, images", "4",
+		g.methodsWithAlphas("moment")))
+	judge(t.judgeCachePerSecond(g, "frechet", "partial caching gains per second, images", "4",
+		g.methodsWithAlphas("moment")))
 }
 
-// degrades compares maskgit at the most steps with few.
-func (t Table) degrades(g Grid) Verdict {
+// judgeDegradation compares maskgit at the most steps with few.
+func (t Table) judgeDegradation(g Grid) Verdict {
 	first := Point{Sampler: "maskgit"}
 	last := g.Steps[len(g.Steps)-1]
 	early := g.Steps[0]
@@ -135,66 +135,66 @@ func (t Table) degrades(g Grid) Verdict {
 			last, early),
 	}
 	for _, first.Alpha = range g.Alphas {
-		d := combine(difference, t.metric(first, last, "frechet"), t.metric(first, early, "frechet"))
-		v.Numbers = append(v.Numbers, number(fmt.Sprintf("change, MaskGIT α=%g", first.Alpha), d))
+		d := combine(subtract, t.metric(first, last, "frechet"), t.metric(first, early, "frechet"))
+		v.Numbers = append(v.Numbers, newNumber(fmt.Sprintf("change, MaskGIT α=%g", first.Alpha), d))
 		degraded = append(degraded, d)
 	}
-	all := average(degraded...)
+	all := averageMeasures(degraded...)
 	random := Point{Sampler: "random"}
-	v.Numbers = append(v.Numbers, number("change, MaskGIT, mean", all),
-		number("change, Random",
-			combine(difference, t.metric(random, last, "frechet"), t.metric(random, early, "frechet"))))
-	return verdict(v, all.Above(0), all.Below(0), all)
+	v.Numbers = append(v.Numbers, newNumber("change, MaskGIT, mean", all),
+		newNumber("change, Random",
+			combine(subtract, t.metric(random, last, "frechet"), t.metric(random, early, "frechet"))))
+	return completeVerdict(v, all.Above(0), all.Below(0), all)
 }
 
-func textClaims(t Table, g Grid, judge func(Verdict)) {
+func judgeTextClaims(t Table, g Grid, judge func(Verdict)) {
 	stories := Table{Kind: t.Kind, Results: t.Results, N: t.N}.metric(Point{Sampler: "random"},
 		g.Steps[0], "contradictions")
 	random := Point{Sampler: "random"}
 	hybrid := Point{Sampler: "hybrid", Alpha: g.MomentAlpha}
 	pairs := []Point{random, hybrid}
-	judge(t.cachePerStep(g, "perplexity", "partial caching gains per step, text", "4", pairs))
-	judge(t.cachePerSecond(g, "perplexity", "partial caching gains per second, text", "4", pairs))
-	judge(t.speedup(g))
-	judge(t.follows(g, "moment", "Moment follows MaskGIT, in entropy", "5", "entropy"))
-	judge(t.entropyCost(g))
-	judge(t.crossing(g))
-	judge(t.throughout(g))
-	judge(t.follows(g, "moment", "Moment follows MaskGIT, in perplexity", "6", "perplexity"))
-	judge(t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT, in perplexity",
+	judge(t.judgeCachePerStep(g, "perplexity", "partial caching gains per step, text", "4", pairs))
+	judge(t.judgeCachePerSecond(g, "perplexity", "partial caching gains per second, text", "4", pairs))
+	judge(t.judgeSpeedup(g))
+	judge(t.judgeFollows(g, "moment", "Moment follows MaskGIT, in entropy", "5", "entropy"))
+	judge(t.judgeEntropyCost(g))
+	judge(t.judgeCrossing(g))
+	judge(t.judgeThroughout(g))
+	judge(t.judgeFollows(g, "moment", "Moment follows MaskGIT, in perplexity", "6", "perplexity"))
+	judge(t.judgeFollows(g, "temp", "temperature sampling alone explains most of MaskGIT, in perplexity",
 		"6", "perplexity"))
-	judge(t.bits(g, "vanilla", "32-bit arithmetic biases Vanilla"))
-	judge(t.bits(g, fixedName, "32-bit arithmetic does not bias Fixed"))
+	judge(t.judgeArithmetic(g, "vanilla", "32-bit arithmetic biases Vanilla"))
+	judge(t.judgeArithmetic(g, fixedName, "32-bit arithmetic does not bias Fixed"))
 	if !math.IsNaN(stories.Value) {
-		judge(t.cachePerStep(g, "contradictions", "partial caching gains per step, in contradictions",
+		judge(t.judgeCachePerStep(g, "contradictions", "partial caching gains per step, in contradictions",
 			"stories", pairs))
-		judge(t.fewer(g, hybrid, random, "Hybrid contradicts itself less than Random"))
-		judge(t.follows(g, "moment", "Moment follows MaskGIT, in contradictions", "stories",
+		judge(t.judgeContradictions(g, hybrid, random, "Hybrid contradicts itself less than Random"))
+		judge(t.judgeFollows(g, "moment", "Moment follows MaskGIT, in contradictions", "stories",
 			"contradictions"))
 	}
 }
 
-func difference(v []float64) float64 { return v[0] - v[1] }
+func subtract(v []float64) float64 { return v[0] - v[1] }
 
-// scaled returns the function in which a metric is compared and its name: the logarithm of
+// comparisonScale returns the function in which a metric is compared and its name: the logarithm of
 // perplexity; entropy and distances, which may be near 0, unchanged.
-func scaled(metric string) (f func(float64) float64, name string) {
+func comparisonScale(metric string) (f func(float64) float64, name string) {
 	switch metric {
 	case "perplexity":
 		return math.Log, "log perplexity"
 	case "frechet":
-		return unchanged, "the Fréchet distance"
+		return identity, "the Fréchet distance"
 	}
-	return unchanged, metric
+	return identity, metric
 }
 
-// follows measures how far a sampler goes from random (0) to maskgit (1), over all α and steps: 1 -
-// sum d_s*d_r / sum d_r^2, where d_s and d_r are the distances of the sampler and of random from
-// maskgit.
-func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
+// judgeFollows measures how far a sampler goes from random (0) to maskgit (1), over all α and
+// steps: 1 - sum d_s*d_r / sum d_r^2, where d_s and d_r are the distances of the sampler and of
+// random from maskgit.
+func (t Table) judgeFollows(g Grid, sampler, claim, figure, metric string) Verdict {
 	var from []Measure
 	var gaps []Measure
-	f, _ := scaled(metric)
+	f, _ := comparisonScale(metric)
 	for _, alpha := range g.Alphas {
 		for _, n := range g.Steps {
 			three := []Measure{t.metric(Point{Sampler: "maskgit", Alpha: alpha}, n, metric),
@@ -218,29 +218,30 @@ func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
 		Claim:  claim,
 		Figure: figure,
 		Numbers: []Number{
-			number("share of the way from random to maskgit", share),
-			number("mean difference from maskgit", average(gaps...)),
+			newNumber("share of the way from random to maskgit", share),
+			newNumber("mean difference from maskgit", averageMeasures(gaps...)),
 		},
 	}
 	if sampler == "temp" {
 		v.Rule = "its share of the way from random to maskgit, over all α and steps, is above a half"
-		return verdict(v, share.Above(0.5), share.Below(0.5), share)
+		return completeVerdict(v, share.Above(0.5), share.Below(0.5), share)
 	}
 	v.Rule = "its share of the way from random to maskgit, over all α and steps, is above a half and " +
 		"not beyond one and a half"
-	return verdict(v, share.Above(0.5) && share.Below(1.5), share.Below(0.5) || share.Above(1.5),
-		share)
+	within := share.Above(0.5) && share.Below(1.5)
+	outside := share.Below(0.5) || share.Above(1.5)
+	return completeVerdict(v, within, outside, share)
 }
 
-// cachePerStep compares pairs at equal steps.
-func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point) Verdict {
-	f, name := scaled(metric)
+// judgeCachePerStep compares pairs at equal steps.
+func (t Table) judgeCachePerStep(g Grid, metric, claim, figure string, pairs []Point) Verdict {
+	f, name := comparisonScale(metric)
 	v := Verdict{
 		Claim:  claim,
 		Figure: figure,
 		Rule:   name + " with cache less that without, mean over all steps and samplers, is below 0",
 	}
-	var every []Measure
+	var changes []Measure
 	for _, m := range pairs {
 		cached := m
 		cached.Cache = 1
@@ -249,39 +250,39 @@ func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point)
 			all = append(all, combine(func(v []float64) float64 { return f(v[0]) - f(v[1]) },
 				t.metric(cached, n, metric), t.metric(m, n, metric)))
 		}
-		v.Numbers = append(v.Numbers, number("change of "+name+", "+m.Name(), average(all...)))
-		every = append(every, all...)
+		v.Numbers = append(v.Numbers, newNumber("change of "+name+", "+m.Name(), averageMeasures(all...)))
+		changes = append(changes, all...)
 	}
-	return v.below("change, mean", every)
+	return v.judgeBelow("change, mean", changes)
 }
 
 func logRatio(v []float64) float64 { return math.Log(v[0]) - math.Log(v[1]) }
 
-// cachePerSecond compares pairs at equal time: the curve without cache is interpolated, linearly in
-// the logarithm of time, at those times of the curve with cache that lie within it.
-func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Point) Verdict {
-	f, name := scaled(metric)
+// judgeCachePerSecond compares pairs at equal time: the curve without cache is interpolated,
+// linearly in the logarithm of time, at those times of the curve with cache that lie within it.
+func (t Table) judgeCachePerSecond(g Grid, metric, claim, figure string, pairs []Point) Verdict {
+	f, name := comparisonScale(metric)
 	v := Verdict{
 		Claim:  claim,
 		Figure: figure,
 		Rule: name + " with cache less that without at the same seconds a batch, mean over samplers and " +
 			"the times that both span, is below 0",
 	}
-	var every, overheads []Measure
+	var changes, overheads []Measure
 	for _, m := range pairs {
 		cached := m
 		cached.Cache = 1
 		for i := range g.Steps {
-			slower := t.seconds(cached, g.Steps[i])
-			overheads = append(overheads, Measure{Value: slower/t.seconds(m, g.Steps[i]) - 1})
+			slower := t.leastSeconds(cached, g.Steps[i])
+			overheads = append(overheads, Measure{Value: slower/t.leastSeconds(m, g.Steps[i]) - 1})
 			for j := 0; j+1 < len(g.Steps); j++ {
-				a := t.seconds(m, g.Steps[j])
-				b := t.seconds(m, g.Steps[j+1])
+				a := t.leastSeconds(m, g.Steps[j])
+				b := t.leastSeconds(m, g.Steps[j+1])
 				if !(a <= slower && slower <= b && a < b) {
 					continue
 				}
 				w := math.Log(slower/a) / math.Log(b/a)
-				every = append(every, combine(func(v []float64) float64 {
+				changes = append(changes, combine(func(v []float64) float64 {
 					return f(v[0]) - (1-w)*f(v[1]) - w*f(v[2])
 				}, t.metric(cached, g.Steps[i], metric), t.metric(m, g.Steps[j], metric),
 					t.metric(m, g.Steps[j+1], metric)))
@@ -289,9 +290,10 @@ func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Poin
 			}
 		}
 	}
-	v.Numbers = append(v.Numbers, number("more time a step with cache", average(overheads...)))
-	if len(every) == 0 {
+	overhead := newNumber("more time a step with cache", averageMeasures(overheads...))
+	v.Numbers = append(v.Numbers, overhead)
+	if len(changes) == 0 {
 		return v
 	}
-	return v.below("change at equal time, mean", every)
+	return v.judgeBelow("change at equal time, mean", changes)
 }

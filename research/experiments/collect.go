@@ -41,7 +41,7 @@ func (c *PointStore) Put(i int, _ uint64, data []byte) error {
 	var r Result
 	err := jsonline.DecodeStrict(data, &r)
 	if err == nil {
-		err = r.check()
+		err = r.checkRanges()
 	}
 	if err == nil && (r.Kind != c.kind || r.Point != c.points[i]) {
 		err = fmt.Errorf("is of %s", r.Point)
@@ -65,7 +65,7 @@ func (c *PointStore) Sort() error {
 	}) {
 		return nil
 	}
-	return c.journal.rewrite(sorted)
+	return c.journal.replaceResults(sorted)
 }
 
 // Digest returns a hash of the result of point i without times and machine; ok is false if there is
@@ -117,8 +117,8 @@ func MeasurePoints(ctx context.Context, t Task, points []Point, first, count int
 	return nil
 }
 
-// rewrite replaces the journal's results.
-func (j *Journal) rewrite(results []Result) error {
+// replaceResults replaces the journal's results.
+func (j *Journal) replaceResults(results []Result) error {
 	if err := j.log.Close(); err != nil {
 		return err
 	}

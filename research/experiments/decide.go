@@ -27,7 +27,7 @@ func ChooseFollowup(results []Result, s Size) (next Followup, ok bool) {
 		if v.Decided || v.SamplesFactor == 0 {
 			continue
 		}
-		if n := v.next(results, s); len(n.Points) > 0 && n.Cost < next.Cost {
+		if n := v.planFollowup(results, s); len(n.Points) > 0 && n.Cost < next.Cost {
 			next = n
 			ok = true
 		}
@@ -35,16 +35,16 @@ func ChooseFollowup(results []Result, s Size) (next Followup, ok bool) {
 	return next, ok
 }
 
-// next returns the further seeds that a verdict asks for.
-func (v Verdict) next(results []Result, s Size) Followup {
+// planFollowup returns the further seeds that a verdict asks for.
+func (v Verdict) planFollowup(results []Result, s Size) Followup {
 	next := Followup{Claim: v.Claim, Kind: v.kind}
 	grid := s.Text
 	if v.kind == "image" {
 		grid = s.Image
 	}
 	t := Table{Kind: v.kind, Results: results, N: grid.N}
-	for _, c := range v.needs {
-		have := t.at(c.method, c.steps)
+	for _, c := range v.dependsOn {
+		have := t.resultsAt(c.method, c.steps)
 		if len(have) == 0 {
 			return Followup{Kind: v.kind, Claim: v.Claim} // a part of the figure that was not measured
 		}

@@ -13,14 +13,14 @@ func TestShrunk(t *testing.T) {
 	for g := range JackknifeGroups {
 		m.LeaveOneOut = append(m.LeaveOneOut, 3+0.1*math.Sin(float64(g)))
 	}
-	require.Equal(t, m, m.shrunk(0))
-	require.Equal(t, m, m.shrunk(1))
+	require.Equal(t, m, m.withMoreSamples(0))
+	require.Equal(t, m, m.withMoreSamples(1))
 	for _, more := range []float64{2, 4, 100} {
-		s := m.shrunk(more)
+		s := m.withMoreSamples(more)
 		require.Equal(t, m.Value, s.Value)
 		require.InDelta(t, m.Error()/math.Sqrt(more), s.Error(), 1e-12)
 	}
-	require.Equal(t, Measure{Value: 3}, Measure{Value: 3}.shrunk(4))
+	require.Equal(t, Measure{Value: 3}, Measure{Value: 3}.withMoreSamples(4))
 }
 
 // An undecided claim is decided by about Times the samples: its difference is then beyond 2.262
@@ -35,7 +35,7 @@ func TestSamplesThatWouldDecide(t *testing.T) {
 	said := 0
 	measured := DefaultSize.WithSamples(60) // as docs/reproduction.md says
 	for _, size := range []Size{QuickSize, measured, FullSize} {
-		list := verdicts(all, size, 1)
+		list := judgeClaims(all, size, 1)
 		for i, v := range Verdicts(all, size) {
 			require.Equal(t, list[i].Decided, v.Decided)
 			switch {
@@ -45,7 +45,7 @@ func TestSamplesThatWouldDecide(t *testing.T) {
 				said++
 				require.Greater(t, v.SamplesFactor, 1.0, v.Claim)
 				t.Log(size.Name, v.Claim, v.SamplesFactor)
-				again := verdicts(all, size, 1.01*v.SamplesFactor)
+				again := judgeClaims(all, size, 1.01*v.SamplesFactor)
 				require.True(t, again[i].Decided, v.Claim)
 			}
 		}
@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 	for _, v := range Verdicts(all, size) {
 		if v.kind != "text" || v.Decided || v.SamplesFactor == 0 {
 			require.NotEqual(t, first.Claim, v.Claim)
-		} else if other := v.next(all, size); len(other.Points) > 0 {
+		} else if other := v.planFollowup(all, size); len(other.Points) > 0 {
 			require.LessOrEqual(t, first.Cost, other.Cost, v.Claim)
 		}
 	}
@@ -76,12 +76,12 @@ func TestDecide(t *testing.T) {
 		require.Less(t, rounds, 4)
 		measured := Table{Kind: next.Kind, Results: all, N: 60}
 		for _, p := range next.Points {
-			have := measured.at(p.method(), p.Steps)
+			have := measured.resultsAt(p.methodOnly(), p.Steps)
 			require.NotEmpty(t, have)
 			again := have[0]
 			again.Point, again.Metrics = p, Metrics{}
 			for name := range have[0].Metrics { // the value of all, without an error
-				m := measured.metric(p.method(), p.Steps, name)
+				m := measured.metric(p.methodOnly(), p.Steps, name)
 				for i := range m.LeaveOneOut {
 					m.LeaveOneOut[i] = m.Value
 				}

@@ -36,9 +36,9 @@ var ExactnessNParam = param.Param{
 	Help:    "samples of each point",
 }
 
-// elsewhere are the rules for models of another kind: one that also predicts from left to right,
-// and one that changes the number of positions.
-var elsewhere = []string{"self-speculation", "dreamon"}
+// otherModelRules are the rules for models of another kind: one that also predicts from left to
+// right, and one that changes the number of positions.
+var otherModelRules = []string{"self-speculation", "dreamon"}
 
 // variants are the settings of a rule that are measured beside its defaults: the other temperature,
 // or the published arithmetic.
@@ -58,18 +58,18 @@ var variants = map[string][]string{
 	"p2":             {"p2(eta=0.1)"},
 }
 
-// staged are the rules that are measured with an intermediate stage of partial caching too.
-var staged = []string{"random", "halton", "u-moment", "moment", "hybrid", "confidence"}
+// cachedRules are the rules that are measured with an intermediate stage of partial caching too.
+var cachedRules = []string{"random", "halton", "u-moment", "moment", "hybrid", "confidence"}
 
 // ExactnessSamplers returns all rules that a model of text can use: at their defaults, at other
 // settings and with a cache, and random at a lower temperature.
 func ExactnessSamplers() (list []Point) {
 	for _, info := range samplers.List() {
-		if slices.Contains(elsewhere, info.Name) || info.Name == fixedName {
+		if slices.Contains(otherModelRules, info.Name) || info.Name == fixedName {
 			continue
 		}
 		list = append(list, Point{Sampler: info.Name})
-		if slices.Contains(staged, info.Name) {
+		if slices.Contains(cachedRules, info.Name) {
 			list = append(list, Point{Sampler: info.Name, Cache: 1})
 		}
 		if info.Name == "random" {
@@ -105,11 +105,11 @@ func (e Exactness) Points() (points []Point) {
 // largest.
 func Cross(methods []Point, steps []int) (points []Point) {
 	for _, p := range methods {
-		of := steps
-		if paced(p) {
-			of = []int{slices.Max(steps)}
+		counts := steps
+		if isSelfPaced(p) {
+			counts = []int{slices.Max(steps)}
 		}
-		for _, p.Steps = range of {
+		for _, p.Steps = range counts {
 			if !slices.Contains(points, p) {
 				points = append(points, p)
 			}
@@ -118,18 +118,18 @@ func Cross(methods []Point, steps []int) (points []Point) {
 	return points
 }
 
-// paced reports whether a point's rule is not affected by a number of steps.
-func paced(p Point) bool {
+// isSelfPaced reports whether a point's rule is not affected by a number of steps.
+func isSelfPaced(p Point) bool {
 	s, err := samplers.Parse(p.Sampler)
 	if err != nil {
 		return false
 	}
-	_, is := samplers.As[samplers.SelfPaced](s)
-	return is
+	_, ok := samplers.As[samplers.SelfPaced](s)
+	return ok
 }
 
-// drawnRules are the rules in the figure of all samplers.
-var drawnRules = []string{"random", "random+cache", "halton", "u-moment", "hybrid", "moment",
+// chartedRules are the rules in the figure of all samplers.
+var chartedRules = []string{"random", "random+cache", "halton", "u-moment", "hybrid", "moment",
 	"maskgit", "confidence", "low-confidence", "low-confidence(temperature=1)", "p2", "remdm",
 	"semi-ar(random)", "theta-trapezoidal"}
 
@@ -139,30 +139,30 @@ var drawnRules = []string{"random", "random+cache", "halton", "u-moment", "hybri
 func ExactnessChart(results []Result) Chart {
 	t := Table{Kind: "text", Results: results}
 	methods := t.methods()
-	if len(methods) > len(drawnRules) {
+	if len(methods) > len(chartedRules) {
 		methods = slices.DeleteFunc(methods, func(p Point) bool {
-			return !slices.Contains(drawnRules, p.Name())
+			return !slices.Contains(chartedRules, p.Name())
 		})
 	}
 	c := Chart{
 		Name:       "exactness",
 		Title:      "How far samples of an exact model are from the truth",
 		X:          "full passes a sample",
-		Y:          axes["transition_kl"].label,
+		Y:          metricAxes["transition_kl"].label,
 		LogX:       true,
 		LogY:       true,
-		SampleNote: t.of(),
+		SampleNote: t.sampleNote(),
 	}
 	for _, m := range methods {
 		k := Curve{Name: m.Name(), Method: m}
-		for _, steps := range t.steps(m) {
-			r := t.at(m, steps)[0]
+		for _, steps := range t.stepCounts(m) {
+			r := t.resultsAt(m, steps)[0]
 			v, ok := r.Metrics["transition_kl"]
 			if ok && v.Low <= 0 { // 0 has no place on the axis
 				v = Measure{Value: v.High}
 			}
 			if ok {
-				k.add(steps, Measure{Value: r.Passes}, v)
+				k.addPoint(steps, Measure{Value: r.Passes}, v)
 			}
 		}
 		if len(k.X) > 0 {
@@ -178,64 +178,65 @@ func ExactnessChart(results []Result) Chart {
 func ExactnessTable(results []Result) string {
 	t := Table{Kind: "text", Results: results}
 	var steps []int
-	var stepped, own []Point
+	var stepped, selfPaced []Point
 	for _, m := range t.methods() {
-		if paced(m) {
-			own = append(own, m)
+		if isSelfPaced(m) {
+			selfPaced = append(selfPaced, m)
 			continue
 		}
 		stepped = append(stepped, m)
-		steps = append(steps, t.steps(m)...)
+		steps = append(steps, t.stepCounts(m)...)
 	}
 	slices.Sort(steps)
 	steps = slices.Compact(steps)
 	var b strings.Builder
 	if len(stepped) > 0 {
-		at := slices.MinFunc(steps, func(a, b int) int {
+		nearest := slices.MinFunc(steps, func(a, b int) int {
 			return cmp.Compare(max(a, 16)-min(a, 16), max(b, 16)-min(b, 16))
 		})
 		cells := []string{"sampler"}
 		for _, n := range steps {
 			cells = append(cells, fmt.Sprintf("KL, %d steps", n))
 		}
-		cells = append(cells, fmt.Sprintf("TV, %d steps", at), "NLL", "duplicates", "passes")
-		tableHead(&b, cells)
+		cells = append(cells, fmt.Sprintf("TV, %d steps", nearest), "NLL", "duplicates", "passes")
+		writeTableHead(&b, cells)
 		for _, m := range stepped {
 			cells = []string{"`" + m.Name() + "`"}
 			for _, n := range steps {
-				cells = append(cells, t.cell(m, n, "transition_kl"))
+				cells = append(cells, t.metricCell(m, n, "transition_kl"))
 			}
-			tableRow(&b, append(cells, t.others(m, at)...))
+			writeTableRow(&b, append(cells, t.otherCells(m, nearest)...))
 		}
 	}
-	if len(own) > 0 {
+	if len(selfPaced) > 0 {
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		tableHead(&b, []string{"sampler with its own number of steps", "KL", "TV", "NLL", "duplicates",
-			"passes"})
-		for _, m := range own {
-			n := t.steps(m)[0]
-			cells := []string{"`" + m.Name() + "`", t.cell(m, n, "transition_kl")}
-			tableRow(&b, append(cells, t.others(m, n)...))
+		writeTableHead(&b, []string{"sampler with its own number of steps", "KL", "TV", "NLL",
+			"duplicates", "passes"})
+		for _, m := range selfPaced {
+			n := t.stepCounts(m)[0]
+			cells := []string{"`" + m.Name() + "`", t.metricCell(m, n, "transition_kl")}
+			writeTableRow(&b, append(cells, t.otherCells(m, n)...))
 		}
 	}
 	return b.String()
 }
 
-// others returns the cells of a point beside its divergence.
-func (t Table) others(m Point, steps int) []string {
+// otherCells returns the cells of a point beside its divergence.
+func (t Table) otherCells(m Point, steps int) []string {
 	passes := "-"
-	if list := t.at(m, steps); len(list) > 0 {
+	if list := t.resultsAt(m, steps); len(list) > 0 {
 		passes = fmt.Sprintf("%.3g", list[0].Passes)
 	}
-	return []string{t.cell(m, steps, "transition_tv"), t.cell(m, steps, "nll"),
-		t.cell(m, steps, "duplicates"), passes}
+	return []string{t.metricCell(m, steps, "transition_tv"), t.metricCell(m, steps, "nll"),
+		t.metricCell(m, steps, "duplicates"), passes}
 }
 
-// cell returns a metric of a point with half of its 95 % interval; "-" if it was not measured.
-func (t Table) cell(m Point, steps int, name string) string {
-	list := t.at(m, steps)
+// metricCell returns a metric of a point with half of its 95 % interval; "-" if it was not
+// measured.
+func (t Table) metricCell(m Point, steps int, name string) string {
+	list := t.resultsAt(m, steps)
 	if len(list) == 0 {
 		return "-"
 	}
@@ -246,19 +247,19 @@ func (t Table) cell(m Point, steps int, name string) string {
 	half := (v.High - v.Low) / 2
 	switch {
 	case len(v.LeaveOneOut) > 0:
-		half = bound * v.Error()
+		half = studentHalfWidth * v.Error()
 	case name == "duplicates":
 		return fmt.Sprintf("%.2f", v.Value)
 	}
 	return fmt.Sprintf("%.3f ± %.3f", v.Value, half)
 }
 
-func tableHead(b io.Writer, cells []string) {
-	tableRow(b, cells)
+func writeTableHead(b io.Writer, cells []string) {
+	writeTableRow(b, cells)
 	fmt.Fprintf(b, "%s|\n", strings.Repeat("|---", len(cells)))
 }
 
-func tableRow(b io.Writer, cells []string) {
+func writeTableRow(b io.Writer, cells []string) {
 	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 }
 

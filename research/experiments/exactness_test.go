@@ -129,7 +129,7 @@ func TestExactnessHasAllSamplers(t *testing.T) {
 	points := Exactness{N: 2}.Points()
 	require.NoError(t, CheckPoints(letters(128), points))
 	for _, info := range samplers.List() {
-		want := !slices.Contains(elsewhere, info.Name) && info.Name != fixedName
+		want := !slices.Contains(otherModelRules, info.Name) && info.Name != fixedName
 		require.Equal(t, want, slices.ContainsFunc(points, func(p Point) bool {
 			return p.Sampler == info.Name
 		}), info.Name)

@@ -6,10 +6,10 @@ import "math"
 func Figures(results []Result, s Size) []Chart {
 	var charts []Chart
 	if t := (Table{Kind: "image", Results: results, N: s.Image.N}); len(t.methods()) > 0 {
-		charts = append(charts, t.sampled(imageFigures(t, s.Image))...)
+		charts = append(charts, t.addSampleNotes(imageFigures(t, s.Image))...)
 	}
 	if t := (Table{Kind: "text", Results: results, N: s.Text.N}); len(t.methods()) > 0 {
-		charts = append(charts, t.sampled(textFigures(t, Table{
+		charts = append(charts, t.addSampleNotes(textFigures(t, Table{
 			Kind:    "text",
 			Results: results,
 			N:       latencyN,
@@ -18,24 +18,25 @@ func Figures(results []Result, s Size) []Chart {
 	return charts
 }
 
-// sampled returns charts whose captions say how many samples a point has.
-func (t Table) sampled(charts []Chart) []Chart {
+// addSampleNotes returns charts whose captions say how many samples a point has.
+func (t Table) addSampleNotes(charts []Chart) []Chart {
 	for i := range charts {
-		charts[i].SampleNote = t.of()
+		charts[i].SampleNote = t.sampleNote()
 	}
 	return charts
 }
 
 // temperatureMethods returns the methods of figures 3, 5 (left) and 6 (left).
 func temperatureMethods(g Grid) []Point {
-	return append(g.each(temperatureSamplers...), Point{Sampler: "random"})
+	return append(g.methodsWithAlphas(temperatureSamplers...), Point{Sampler: "random"})
 }
 
-// draws adds the curves of methods that have results: of a metric at numbers of steps, against x.
-func (c Chart) draws(t Table, methods []Point, steps []int, metric string,
+// withCurves adds the curves of methods that have results: of a metric at numbers of steps, against
+// x.
+func (c Chart) withCurves(t Table, methods []Point, steps []int, metric string,
 	x func(m Point, steps int) Measure) Chart {
 	for _, m := range methods {
-		if k := t.curve(m, steps, metric, x); len(k.X) > 0 {
+		if k := t.metricCurve(m, steps, metric, x); len(k.X) > 0 {
 			c.Curves = append(c.Curves, k)
 		}
 	}
@@ -45,20 +46,20 @@ func (c Chart) draws(t Table, methods []Point, steps []int, metric string,
 func imageFigures(t Table, g Grid) []Chart {
 	methods := append(temperatureMethods(g), Point{Sampler: "halton"})
 	var charts []Chart
-	for _, one := range []struct {
+	for _, figure := range []struct {
 		name   string
 		metric string
 	}{{"figure3", "frechet"},
 		{"figure3-score", "score"}} {
 		c := Chart{
-			Name:          one.name,
+			Name:          figure.name,
 			Title:         "Figure 3: image quality against steps",
 			X:             "steps",
-			Y:             axes[one.metric].label,
+			Y:             metricAxes[figure.metric].label,
 			LogX:          true,
 			TicksAtValues: true,
 		}.
-			draws(t, methods, g.Steps, one.metric, stepsOf)
+			withCurves(t, methods, g.Steps, figure.metric, atSteps)
 		if len(c.Curves) > 0 {
 			charts = append(charts, c)
 		}
@@ -71,47 +72,48 @@ func imageFigures(t Table, g Grid) []Chart {
 		LogX:  true,
 	}
 	for _, cache := range []int{0, 1} {
-		if k := t.bestAlpha(g, cache); len(k.X) > 0 {
+		if k := t.bestAlphaCurve(g, cache); len(k.X) > 0 {
 			c.Curves = append(c.Curves, k)
 		}
 	}
 	return append(charts, c)
 }
 
-// bestAlpha returns moment's curve with the best α, of least distance, at each number of steps.
-func (t Table) bestAlpha(g Grid, cache int) Curve {
+// bestAlphaCurve returns moment's curve with the best α, of least distance, at each number of
+// steps.
+func (t Table) bestAlphaCurve(g Grid, cache int) Curve {
 	best := Curve{Name: "moment", Method: Point{Sampler: "moment", Cache: cache}}
 	if cache > 0 {
 		best.Name += "+cache"
 	}
 	for _, n := range g.Steps {
-		y := Measure{Value: math.Inf(1)}
-		at := Point{}
+		least := Measure{Value: math.Inf(1)}
+		bestMethod := Point{}
 		for _, alpha := range g.Alphas {
 			m := Point{Sampler: "moment", Alpha: alpha, Cache: cache}
-			if v := t.metric(m, n, "frechet"); v.Value < y.Value {
-				y = v
-				at = m
+			if v := t.metric(m, n, "frechet"); v.Value < least.Value {
+				least = v
+				bestMethod = m
 			}
 		}
-		if seconds := t.seconds(at, n); !math.IsNaN(seconds) {
-			best.add(n, Measure{Value: seconds}, y)
+		if seconds := t.leastSeconds(bestMethod, n); !math.IsNaN(seconds) {
+			best.addPoint(n, Measure{Value: seconds}, least)
 		}
 	}
 	return best
 }
 
 func textFigures(t, single Table, g Grid) []Chart {
-	perplexity := axes["perplexity"].label
+	perplexity := metricAxes["perplexity"].label
 	contradictions := Chart{
 		Name:          "stories",
 		Title:         "Contradictions against steps",
 		X:             "steps",
-		Y:             axes["contradictions"].label,
+		Y:             metricAxes["contradictions"].label,
 		LogX:          true,
 		TicksAtValues: true,
 	}.
-		draws(t, storyMethods(g), g.Steps, "contradictions", stepsOf)
+		withCurves(t, storyMethods(g), g.Steps, "contradictions", atSteps)
 	charts := []Chart{
 		Chart{
 			Name:  "figure4-text",
@@ -121,24 +123,24 @@ func textFigures(t, single Table, g Grid) []Chart {
 			LogX:  true,
 			LogY:  true,
 		}.
-			draws(t, g.proposed(), g.Steps, "perplexity", t.time),
+			withCurves(t, g.timedMethods(), g.Steps, "perplexity", t.atTime),
 		Chart{
 			Name:          "figure5-entropy",
 			Title:         "Figure 5, left: entropy against steps",
 			X:             "steps",
-			Y:             axes["entropy"].label,
+			Y:             metricAxes["entropy"].label,
 			LogX:          true,
 			TicksAtValues: true,
 		}.
-			draws(t, temperatureMethods(g), g.Steps, "entropy", stepsOf),
+			withCurves(t, temperatureMethods(g), g.Steps, "entropy", atSteps),
 		Chart{
 			Name:  "figure5-tradeoff",
 			Title: "Figure 5, right: perplexity against entropy",
-			X:     axes["entropy"].label,
+			X:     metricAxes["entropy"].label,
 			Y:     perplexity,
 			LogY:  true,
 		}.
-			draws(t, g.unbiased(), g.Steps, "perplexity", t.other("entropy")),
+			withCurves(t, g.unbiasedMethods(), g.Steps, "perplexity", t.atMetric("entropy")),
 		Chart{
 			Name:          "figure6-perplexity",
 			Title:         "Figure 6, left: perplexity against steps",
@@ -148,7 +150,7 @@ func textFigures(t, single Table, g Grid) []Chart {
 			LogY:          true,
 			TicksAtValues: true,
 		}.
-			draws(t, temperatureMethods(g), g.Steps, "perplexity", stepsOf),
+			withCurves(t, temperatureMethods(g), g.Steps, "perplexity", atSteps),
 		Chart{
 			Name:  "figure6-latency",
 			Title: "Figure 6, right: quality against time, a batch of one",
@@ -157,7 +159,7 @@ func textFigures(t, single Table, g Grid) []Chart {
 			LogX:  true,
 			LogY:  true,
 		}.
-			draws(t, g.proposed(), g.Steps, "perplexity", single.time),
+			withCurves(t, g.timedMethods(), g.Steps, "perplexity", single.atTime),
 	}
 	if len(contradictions.Curves) > 0 {
 		charts = append(charts, contradictions)
@@ -168,7 +170,7 @@ func textFigures(t, single Table, g Grid) []Chart {
 // storyMethods returns the methods whose contradictions are drawn: the unbiased ones, and those
 // with temperature at the middle one.
 func storyMethods(g Grid) []Point {
-	methods := g.unbiased()
+	methods := g.unbiasedMethods()
 	for _, name := range temperatureSamplers {
 		methods = append(methods, Point{Sampler: name, Alpha: g.Alphas[len(g.Alphas)/2]})
 	}

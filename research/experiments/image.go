@@ -37,21 +37,21 @@ type Reference struct {
 	Features [][]float32 // a sample of them, for precision and recall; may be empty
 }
 
-// remembered is the most feature values kept for precision, recall and the error of the Frechet
-// distance: 10,000 pictures with Inception's width.
-const remembered = 10_000 * 2048
+// maxFeatureValues is the most feature values kept for precision, recall and the error of the
+// Frechet distance: 10,000 pictures with Inception's width.
+const maxFeatureValues = 10_000 * 2048
 
-// narrow is the largest width for which the error of a Frechet distance is computed, because that
-// takes Groups more distances.
-const narrow = 512
+// maxErrorWidth is the largest width for which the error of a Frechet distance is computed, because
+// that takes Groups more distances.
+const maxErrorWidth = 512
 
 // NewReference builds a reference from a stream of features: each passes every picture's to add.
-func NewReference(width int, each func(add func(features []float32) error) error) (*Reference,
-	error) {
+func NewReference(width int,
+	visitFeatures func(add func(features []float32) error) error) (*Reference, error) {
 	m := metrics.NewMoments(width)
 	r := &Reference{}
-	err := each(func(f []float32) error {
-		if (len(r.Features)+1)*width <= remembered {
+	err := visitFeatures(func(f []float32) error {
+		if (len(r.Features)+1)*width <= maxFeatureValues {
 			r.Features = append(r.Features, append([]float32(nil), f...))
 		}
 		return m.Add(f)
@@ -81,14 +81,14 @@ func NewImageScorer(x Network, r *Reference, n int) *ImageScorer {
 	return &ImageScorer{network: x, reference: r, n: n, moments: metrics.NewMoments(x.Width())}
 }
 
-// splits is the number of splits of the Inception Score, as in torch-fidelity.
-const splits = 10
+// scoreSplits is the number of splits of the Inception Score, as in torch-fidelity.
+const scoreSplits = 10
 
 // AddFeatures counts one image; logits are nil where the network has none.
 func (s *ImageScorer) AddFeatures(features, logits []float32) (err error) {
-	if logits != nil && s.n >= splits {
+	if logits != nil && s.n >= scoreSplits {
 		if s.score == nil {
-			if s.score, err = metrics.NewInceptionScore(len(logits), splits,
+			if s.score, err = metrics.NewInceptionScore(len(logits), scoreSplits,
 				metrics.Permutation(2020, s.n)); err != nil {
 				return err
 			}
@@ -97,7 +97,7 @@ func (s *ImageScorer) AddFeatures(features, logits []float32) (err error) {
 			return err
 		}
 	}
-	if (len(s.features)+1)*len(features) <= remembered {
+	if (len(s.features)+1)*len(features) <= maxFeatureValues {
 		s.features = append(s.features, append([]float32(nil), features...))
 	}
 	return s.moments.Add(features)
@@ -122,8 +122,8 @@ func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 	}
 	frechet := Measure{Value: d}
 	all := len(s.features) == s.moments.Count()
-	if all && s.network.Width() <= narrow && len(s.features) >= 2*JackknifeGroups {
-		if frechet.LeaveOneOut, err = s.without(ctx); err != nil {
+	if all && s.network.Width() <= maxErrorWidth && len(s.features) >= 2*JackknifeGroups {
+		if frechet.LeaveOneOut, err = s.leaveOneOut(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -145,8 +145,8 @@ func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 	return m, err
 }
 
-// without returns the Frechet distance without each of the Groups parts of the images.
-func (s *ImageScorer) without(ctx context.Context) ([]float64, error) {
+// leaveOneOut returns the Frechet distance without each of the Groups parts of the images.
+func (s *ImageScorer) leaveOneOut(ctx context.Context) ([]float64, error) {
 	out := make([]float64, JackknifeGroups)
 	for g := range out {
 		if err := ctx.Err(); err != nil {

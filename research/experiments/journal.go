@@ -68,11 +68,11 @@ func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 		j.Dropped = len(data)
 		return j, errors.Join(j.log.Cut(0), j.log.Append(first))
 	}
-	have, results, size, err := parse(data)
+	have, results, size, err := parseJournal(data)
 	if err != nil {
 		return nil, err
 	}
-	if err := same(have.Settings, s); err != nil {
+	if err := compareSettings(have.Settings, s); err != nil {
 		return nil, err
 	}
 	j.Results = results
@@ -80,12 +80,12 @@ func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 	return j, j.log.Cut(int64(size))
 }
 
-// same returns an error if settings differ.
-func same(there, now Settings) error {
-	for _, name := range runs.Settings(there).DifferingNames(runs.Settings(now)) {
-		if there[name] != now[name] {
+// compareSettings returns an error if settings differ.
+func compareSettings(recorded, current Settings) error {
+	for _, name := range runs.Settings(recorded).DifferingNames(runs.Settings(current)) {
+		if recorded[name] != current[name] {
 			return fmt.Errorf("was begun with %s %q, found %q: want the same, or another file", name,
-				there[name], now[name])
+				recorded[name], current[name])
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func ReadJournal(name string) (_ Settings, _ []Result, dropped int, err error) {
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	h, results, size, err := parse(data)
+	h, results, size, err := parseJournal(data)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("%s: %w", name, err)
 	}
@@ -124,8 +124,8 @@ func CheckJournals(dir string, kinds ...string) error {
 	return nil
 }
 
-// parse returns the contents of the whole lines and their size in bytes.
-func parse(data []byte) (h header, results []Result, size int, err error) {
+// parseJournal returns the contents of the whole lines and their size in bytes.
+func parseJournal(data []byte) (h header, results []Result, size int, err error) {
 	lines, size := runs.WholeLines(data)
 	if len(lines) == 0 || jsonline.DecodeStrict(lines[0], &h) != nil || h.Settings == nil {
 		return h, nil, 0, errors.New("line 1 has no settings: not results of unmask sweep")
@@ -150,11 +150,11 @@ func parseResult(line []byte) (r Result, err error) {
 	if key := jsonline.MissingKey(line, "sampler", "seed", "metrics"); key != "" {
 		return r, fmt.Errorf("%s is missing, want a line of unmask sweep", key)
 	}
-	return r, r.check()
+	return r, r.checkRanges()
 }
 
-// check returns an error for a result that no run can have.
-func (r *Result) check() error {
+// checkRanges returns an error for a result that no run can have.
+func (r *Result) checkRanges() error {
 	switch {
 	case r.Kind != "text" && r.Kind != "image":
 		return fmt.Errorf("kind is %q, want text or image", r.Kind)

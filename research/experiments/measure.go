@@ -45,14 +45,15 @@ func (m *Measure) UnmarshalJSON(data []byte) error {
 // recall of images.
 type Metrics map[string]Measure
 
-// normal is the half width, in standard errors, of a 95 % interval of the normal distribution.
-const normal = 1.96
+// normalHalfWidth is the half width, in standard errors, of a 95 % interval of the normal
+// distribution.
+const normalHalfWidth = 1.96
 
 // Error returns the standard error, 0 if unknown.
 func (m Measure) Error() float64 {
 	g := float64(len(m.LeaveOneOut))
 	if g < 2 {
-		return (m.High - m.Low) / 2 / normal
+		return (m.High - m.Low) / 2 / normalHalfWidth
 	}
 	var mean, sum float64
 	for _, v := range m.LeaveOneOut {
@@ -64,30 +65,31 @@ func (m Measure) Error() float64 {
 	return math.Sqrt((g - 1) / g * sum)
 }
 
-// bound is the half width, in standard errors, of a 95 % interval of Student's distribution with
-// Groups-1 degrees of freedom.
-const bound = 2.262
+// studentHalfWidth is the half width, in standard errors, of a 95 % interval of Student's
+// distribution with Groups-1 degrees of freedom.
+const studentHalfWidth = 2.262
 
 // Above reports whether the measure is larger than v beyond chance.
-func (m Measure) Above(v float64) bool { return m.Value-bound*m.Error() > v }
+func (m Measure) Above(v float64) bool { return m.Value-studentHalfWidth*m.Error() > v }
 
 // Below reports whether the measure is smaller than v beyond chance.
-func (m Measure) Below(v float64) bool { return m.Value+bound*m.Error() < v }
+func (m Measure) Below(v float64) bool { return m.Value+studentHalfWidth*m.Error() < v }
 
-// shrunk returns the measure with the error that `more` times the samples would give; 0 means 1.
-func (m Measure) shrunk(more float64) Measure {
-	if more <= 1 || len(m.LeaveOneOut) == 0 {
+// withMoreSamples returns the measure with the error that `more` times the samples would give; 0
+// means 1.
+func (m Measure) withMoreSamples(factor float64) Measure {
+	if factor <= 1 || len(m.LeaveOneOut) == 0 {
 		return m
 	}
 	mean := 0.0
 	for _, v := range m.LeaveOneOut {
 		mean += v / float64(len(m.LeaveOneOut))
 	}
-	without := make([]float64, len(m.LeaveOneOut))
+	leaveOneOut := make([]float64, len(m.LeaveOneOut))
 	for i, v := range m.LeaveOneOut {
-		without[i] = mean + (v-mean)/math.Sqrt(more)
+		leaveOneOut[i] = mean + (v-mean)/math.Sqrt(factor)
 	}
-	m.LeaveOneOut = without
+	m.LeaveOneOut = leaveOneOut
 	return m
 }
 
@@ -111,8 +113,8 @@ func combine(f func(values []float64) float64, from ...Measure) Measure {
 	return out
 }
 
-// average returns the mean of measures of different seeds.
-func average(from ...Measure) Measure { return combine(mean, from...) }
+// averageMeasures returns the mean of measures of different seeds.
+func averageMeasures(from ...Measure) Measure { return combine(mean, from...) }
 
 func mean(v []float64) float64 {
 	var sum float64
@@ -135,7 +137,7 @@ func (t *tally) add(value, weight float64) {
 	t.n++
 }
 
-func unchanged(mean float64) float64 { return mean }
+func identity(mean float64) float64 { return mean }
 
 // add adds f of a mean, unless it is of no samples.
 func (m Metrics) add(name string, t *tally, f func(mean float64) float64) {

@@ -32,11 +32,11 @@ func TestErrorOfMean(t *testing.T) {
 	// Twice the mean has twice the error, and a difference with itself has none.
 	double := combine(func(v []float64) float64 { return 2 * v[0] }, m)
 	require.InDelta(t, 2*m.Error(), double.Error(), 1e-12)
-	require.Zero(t, combine(difference, m, m).Error())
+	require.Zero(t, combine(subtract, m, m).Error())
 	require.True(t, m.Above(m.Value-3*m.Error()))
 	require.False(t, m.Above(m.Value-2*m.Error()))
 	require.True(t, m.Below(m.Value+3*m.Error()))
-	require.False(t, combine(difference, m, Measure{Value: 1}).known())
+	require.False(t, combine(subtract, m, Measure{Value: 1}).hasError())
 
 	var few tally
 	_, ok = few.measure(math.Exp)
@@ -45,7 +45,7 @@ func TestErrorOfMean(t *testing.T) {
 	m, ok = few.measure(math.Exp)
 	require.True(t, ok)
 	require.InDelta(t, math.E, m.Value, 1e-12)
-	require.False(t, m.known())
+	require.False(t, m.hasError())
 }
 
 // A mean whose weight is all in one part has no error, and can be written as JSON.

@@ -121,8 +121,8 @@ var (
 	freeSamplers        = []string{"random", "halton"}
 )
 
-// each returns samplers with each α.
-func (g Grid) each(samplers ...string) (methods []Point) {
+// methodsWithAlphas returns samplers with each α.
+func (g Grid) methodsWithAlphas(samplers ...string) (methods []Point) {
 	for _, name := range samplers {
 		for _, alpha := range g.Alphas {
 			methods = append(methods, Point{Sampler: name, Alpha: alpha})
@@ -131,8 +131,8 @@ func (g Grid) each(samplers ...string) (methods []Point) {
 	return methods
 }
 
-// with adds a method at numbers of steps and with seeds, each point once.
-func (g Grid) with(points []Point, steps []int, repeats int, p Point) []Point {
+// addPoints adds a method at numbers of steps and with seeds, each point once.
+func (g Grid) addPoints(points []Point, steps []int, repeats int, p Point) []Point {
 	p.N = g.N
 	p.Batch = g.Batch
 	p.Length = g.Length
@@ -148,19 +148,19 @@ func (g Grid) with(points []Point, steps []int, repeats int, p Point) []Point {
 
 // TextPoints returns the points of figures 5 and 6, of the right of figure 4, and of table 2.
 func (g Grid) TextPoints() (points []Point) {
-	for _, p := range g.unbiased() {
-		points = g.with(points, g.Steps, g.Repeats, p)
+	for _, p := range g.unbiasedMethods() {
+		points = g.addPoints(points, g.Steps, g.Repeats, p)
 	}
-	for _, p := range g.each(temperatureSamplers...) {
-		points = g.with(points, g.Steps, 1, p)
+	for _, p := range g.methodsWithAlphas(temperatureSamplers...) {
+		points = g.addPoints(points, g.Steps, 1, p)
 	}
 	for _, p := range tableSamplers {
-		points = g.with(points, g.TableSteps, g.Repeats, p)
+		points = g.addPoints(points, g.TableSteps, g.Repeats, p)
 	}
 	g.N = latencyN
 	g.Batch = 1
-	for _, p := range g.proposed() {
-		points = g.with(points, g.Steps, 1, p)
+	for _, p := range g.timedMethods() {
+		points = g.addPoints(points, g.Steps, 1, p)
 	}
 	return points
 }
@@ -168,8 +168,8 @@ func (g Grid) TextPoints() (points []Point) {
 // latencyN is the number of samples timed one at a time for figure 6.
 const latencyN = 3
 
-// proposed returns the methods whose time the paper compares.
-func (g Grid) proposed() []Point { return g.unbiased()[:4] }
+// timedMethods returns the methods whose time the paper compares.
+func (g Grid) timedMethods() []Point { return g.unbiasedMethods()[:4] }
 
 // tableSamplers are the rows of table 2; "Fixed" in 64 bits is random.
 var tableSamplers = []Point{
@@ -177,8 +177,8 @@ var tableSamplers = []Point{
 	{Sampler: "random"},
 }
 
-// unbiased returns the methods that draw from p: the right of figure 5.
-func (g Grid) unbiased() []Point {
+// unbiasedMethods returns the methods that draw from p: the right of figure 5.
+func (g Grid) unbiasedMethods() []Point {
 	return []Point{
 		{Sampler: "random"}, {Sampler: "random", Cache: 1},
 		{Sampler: "hybrid", Alpha: g.MomentAlpha}, {Sampler: "hybrid", Alpha: g.MomentAlpha, Cache: 1},
@@ -189,13 +189,13 @@ func (g Grid) unbiased() []Point {
 // ImagePoints returns the points of figure 3 and of the left of figure 4.
 func (g Grid) ImagePoints() (points []Point) {
 	for _, name := range freeSamplers {
-		points = g.with(points, g.Steps, 1, Point{Sampler: name})
+		points = g.addPoints(points, g.Steps, 1, Point{Sampler: name})
 	}
 	for _, alpha := range g.Alphas {
-		points = g.with(points, g.Steps, 1, Point{Sampler: "maskgit", Alpha: alpha})
-		points = g.with(points, g.Steps, 1, Point{Sampler: "temp", Alpha: alpha})
-		points = g.with(points, g.Steps, g.Repeats, Point{Sampler: "moment", Alpha: alpha})
-		points = g.with(points, g.Steps, g.Repeats, Point{Sampler: "moment", Alpha: alpha, Cache: 1})
+		points = g.addPoints(points, g.Steps, 1, Point{Sampler: "maskgit", Alpha: alpha})
+		points = g.addPoints(points, g.Steps, 1, Point{Sampler: "temp", Alpha: alpha})
+		points = g.addPoints(points, g.Steps, g.Repeats, Point{Sampler: "moment", Alpha: alpha})
+		points = g.addPoints(points, g.Steps, g.Repeats, Point{Sampler: "moment", Alpha: alpha, Cache: 1})
 	}
 	return points
 }

@@ -192,7 +192,7 @@ func TestReadableInGrey(t *testing.T) {
 	for _, c := range append(Figures(results, DefaultSize), Charts(results, "")[0]) {
 		seen := map[string]string{}
 		for i, k := range c.Curves {
-			line, glyph := c.style(i)
+			line, glyph := c.curveStyle(i)
 			look := fmt.Sprintf("%#v %v", glyph.Shape, line.Dashes)
 			require.Emptyf(t, seen[look], "%s: %s looks like it", c.Name, k.Name)
 			seen[look] = k.Name

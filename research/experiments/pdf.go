@@ -24,16 +24,16 @@ func init() { // equal charts are equal bytes
 func PDF(charts []Chart) ([]byte, error) {
 	var page vg.Point
 	for i := range charts {
-		width, height := charts[i].size()
+		width, height := charts[i].pictureSize()
 		page.X = max(page.X, width)
 		page.Y = max(page.Y, height)
 	}
-	canvas := outlined{vgpdf.New(page.X, page.Y)}
+	canvas := outlineCanvas{vgpdf.New(page.X, page.Y)}
 	for i := range charts {
 		if i > 0 {
 			canvas.NextPage()
 		}
-		width, height := charts[i].size()
+		width, height := charts[i].pictureSize()
 		top := vg.Rectangle{Min: vg.Point{Y: page.Y - height}, Max: vg.Point{X: width, Y: page.Y}}
 		if err := charts[i].drawOn(draw.Canvas{Canvas: canvas, Rectangle: top}); err != nil {
 			return nil, err
@@ -44,11 +44,11 @@ func PDF(charts []Chart) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// outlined is a canvas that fills the outlines of a text's letters.
-type outlined struct{ *vgpdf.Canvas }
+// outlineCanvas is a canvas that fills the outlines of a text's letters.
+type outlineCanvas struct{ *vgpdf.Canvas }
 
 // FillString implements vg.Canvas.
-func (c outlined) FillString(face font.Face, at vg.Point, text string) {
+func (c outlineCanvas) FillString(face font.Face, origin vg.Point, text string) {
 	var buf sfnt.Buffer
 	units := fixed.Int26_6(face.Face.UnitsPerEm())
 	scale := face.Font.Size / vg.Length(units)
@@ -61,25 +61,27 @@ func (c outlined) FillString(face font.Face, at vg.Point, text string) {
 		if err != nil {
 			continue
 		}
-		origin := at.Add(vg.Point{X: face.Width(text[:i])})
+		glyphOrigin := origin.Add(vg.Point{X: face.Width(text[:i])})
 		var path vg.Path
 		var before vg.Point
-		near := func(end, control vg.Point) vg.Point { return end.Add(control.Sub(end).Scale(2. / 3)) }
+		near := func(end, control vg.Point) vg.Point {
+			return end.Add(control.Sub(end).Scale(2. / 3))
+		}
 		for _, s := range outline {
-			var to [3]vg.Point
+			var points [3]vg.Point
 			for j, a := range s.Args { // their y grows downwards
-				to[j] = origin.Add(vg.Point{X: vg.Length(a.X), Y: -vg.Length(a.Y)}.Scale(scale))
+				points[j] = glyphOrigin.Add(vg.Point{X: vg.Length(a.X), Y: -vg.Length(a.Y)}.Scale(scale))
 			}
 			switch s.Op { // its fonts have no cubic curves
 			case sfnt.SegmentOpMoveTo:
-				path.Move(to[0])
-				before = to[0]
+				path.Move(points[0])
+				before = points[0]
 			case sfnt.SegmentOpLineTo:
-				path.Line(to[0])
-				before = to[0]
+				path.Line(points[0])
+				before = points[0]
 			case sfnt.SegmentOpQuadTo:
-				path.CubeTo(near(before, to[0]), near(to[1], to[0]), to[1])
-				before = to[1]
+				path.CubeTo(near(before, points[0]), near(points[1], points[0]), points[1])
+				before = points[1]
 			}
 		}
 		if len(path) > 0 {

@@ -86,23 +86,23 @@ func ParsePlan(data []byte) (Plan, error) {
 	if err := d.Decode(doc); err == io.EOF {
 		return p, errors.New("plan is empty, want samplers, steps and n at least")
 	} else if err != nil {
-		return p, plain(err)
+		return p, plainYAMLError(err)
 	}
-	if err := checkNames(doc); err != nil {
+	if err := checkKeys(doc); err != nil {
 		return p, err
 	}
 	if err := doc.Decode(&p); err != nil {
-		return p, plain(err)
+		return p, plainYAMLError(err)
 	}
 	if err := d.Decode(new(any)); err != io.EOF {
 		return p, errors.New("plan is more than one document, want one")
 	}
-	return p.check()
+	return p.validate()
 }
 
-// checkNames returns an error for a field that is neither a plan's nor a recipe's, or whose value
+// checkKeys returns an error for a field that is neither a plan's nor a recipe's, or whose value
 // is of another type.
-func checkNames(doc *yaml.Node) error {
+func checkKeys(doc *yaml.Node) error {
 	names := slices.Collect(maps.Keys(valueKinds))
 	for _, q := range generate.Params() {
 		if q.Name != "sampler" && !slices.Contains(names, q.Name) {
@@ -113,7 +113,7 @@ func checkNames(doc *yaml.Node) error {
 		return nil
 	}
 	if top := doc.Content[0]; top.Kind != yaml.MappingNode {
-		return fmt.Errorf("line %d: plan is %s, want names with values", top.Line, shown(top))
+		return fmt.Errorf("line %d: plan is %s, want names with values", top.Line, describeNode(top))
 	}
 	fields := doc.Content[0].Content
 	for i := 0; i < len(fields); i += 2 {
@@ -128,8 +128,8 @@ func checkNames(doc *yaml.Node) error {
 	return nil
 }
 
-// plain returns the decoder's errors as one line.
-func plain(err error) error {
+// plainYAMLError returns the decoder's errors as one line.
+func plainYAMLError(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if e, ok := errors.AsType[*yaml.TypeError](err); ok {
 		text = strings.Join(e.Errors, "; ")
@@ -137,8 +137,9 @@ func plain(err error) error {
 	return errors.New(strings.ReplaceAll(text, " in type experiments.Plan", ""))
 }
 
-// check returns the plan with its defaults, or an error for the first field that is out of range.
-func (p Plan) check() (Plan, error) {
+// validate returns the plan with its defaults, or an error for the first field that is out of
+// range.
+func (p Plan) validate() (Plan, error) {
 	p = p.withDefaults()
 	if err := p.checkSize(); err != nil {
 		return p, err
@@ -162,9 +163,9 @@ func (p Plan) check() (Plan, error) {
 		return p, err
 	}
 	if len(p.Points()) == 0 {
-		q := p.cells()[0]
+		q := p.combinations()[0]
 		return p, fmt.Errorf("plan has no cell that can run: %s with cache %d: %s", q.Sampler, q.Cache,
-			uncached(q.Sampler))
+			cacheRefusal(q.Sampler))
 	}
 	return p, nil
 }
@@ -190,12 +191,12 @@ func (p Plan) withDefaults() Plan {
 // WithModelSchedule returns the plan with the schedule of a task's model, if it has none of its
 // own.
 func (p Plan) WithModelSchedule(t Task) Plan {
-	if own := t.ModelRecipe.Get("schedule"); own != "" && len(p.Extra["schedule"]) == 0 {
+	if schedule := t.ModelRecipe.Get("schedule"); schedule != "" && len(p.Extra["schedule"]) == 0 {
 		p.Extra = maps.Clone(p.Extra)
 		if p.Extra == nil {
 			p.Extra = map[string][]string{}
 		}
-		p.Extra["schedule"] = []string{own}
+		p.Extra["schedule"] = []string{schedule}
 	}
 	return p
 }
@@ -256,8 +257,8 @@ func (p Plan) checkLists() error {
 func (p Plan) Points() []Point {
 	var points []Point
 	seen := map[Point]bool{}
-	for _, q := range p.cells() {
-		if q.Cache > 0 && uncached(q.Sampler) != "" || seen[q] {
+	for _, q := range p.combinations() {
+		if q.Cache > 0 && cacheRefusal(q.Sampler) != "" || seen[q] {
 			continue
 		}
 		seen[q] = true
@@ -266,33 +267,33 @@ func (p Plan) Points() []Point {
 	return points
 }
 
-// cells returns all combinations; the seed varies fastest. Some may be the same.
-func (p Plan) cells() []Point {
+// combinations returns all combinations; the seed varies fastest. Some may be the same.
+func (p Plan) combinations() []Point {
 	points := []Point{{N: p.N, Batch: p.Batch, Length: p.Length}}
-	points = vary(points, p.Samplers, func(q *Point, name string) { q.Sampler = name })
-	points = vary(points, p.Alpha, func(q *Point, alpha float64) {
+	points = crossWith(points, p.Samplers, func(q *Point, name string) { q.Sampler = name })
+	points = crossWith(points, p.Alpha, func(q *Point, alpha float64) {
 		if usesAlpha(q.Sampler) {
 			q.Alpha = alpha
 		}
 	})
-	points = vary(points, p.Cache, func(q *Point, cache int) { q.Cache = cache })
-	points = vary(points, p.Steps, func(q *Point, steps int) { q.Steps = steps })
-	points = vary(points, p.with(), func(q *Point, with generate.Recipe) {
-		with.Sampler, _ = samplers.Parse(q.Sampler) // check has read it
-		with.Steps = q.Steps
-		with = with.WithoutIgnored()
-		if with.Steps == 0 {
+	points = crossWith(points, p.Cache, func(q *Point, cache int) { q.Cache = cache })
+	points = crossWith(points, p.Steps, func(q *Point, steps int) { q.Steps = steps })
+	points = crossWith(points, p.otherRecipes(), func(q *Point, recipe generate.Recipe) {
+		recipe.Sampler, _ = samplers.Parse(q.Sampler) // check has read it
+		recipe.Steps = q.Steps
+		recipe = recipe.WithoutIgnored()
+		if recipe.Steps == 0 {
 			q.Steps = p.Steps[0]
 		}
-		with.Sampler = nil
-		with.Steps = 0
-		q.Extra = with.String()
+		recipe.Sampler = nil
+		recipe.Steps = 0
+		q.Extra = recipe.String()
 	})
-	return vary(points, p.Seeds, func(q *Point, seed uint64) { q.Seed = seed })
+	return crossWith(points, p.Seeds, func(q *Point, seed uint64) { q.Seed = seed })
 }
 
-// vary returns each point with each of the values.
-func vary[T any](points []Point, values []T, set func(*Point, T)) []Point {
+// crossWith returns each point with each of the values.
+func crossWith[T any](points []Point, values []T, set func(*Point, T)) []Point {
 	out := make([]Point, 0, len(points)*len(values))
 	for _, q := range points {
 		for _, v := range values {
@@ -303,8 +304,8 @@ func vary[T any](points []Point, values []T, set func(*Point, T)) []Point {
 	return out
 }
 
-// with returns the combinations of the other parameters.
-func (p Plan) with() []generate.Recipe {
+// otherRecipes returns the combinations of the other parameters.
+func (p Plan) otherRecipes() []generate.Recipe {
 	recipes := []generate.Recipe{{}}
 	for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
 		var next []generate.Recipe
@@ -321,8 +322,8 @@ func (p Plan) with() []generate.Recipe {
 	return recipes
 }
 
-// uncached returns why a sampler has no intermediate stages, "" if it can have them.
-func uncached(name string) string {
+// cacheRefusal returns why a sampler has no intermediate stages, "" if it can have them.
+func cacheRefusal(name string) string {
 	s, err := samplers.Parse(name)
 	if err != nil {
 		return ""

@@ -130,7 +130,7 @@ func TestPlanTakesTheModelsSchedule(t *testing.T) {
 		"schedule=cosine": plan.WithModelSchedule(Task{ModelRecipe: own}),
 		"schedule=mage": Plan{Samplers: plan.Samplers, Steps: plan.Steps, N: 2,
 			Extra: map[string][]string{"schedule": {"mage"}}}.WithModelSchedule(Task{ModelRecipe: own})} {
-		p, err := p.check()
+		p, err := p.validate()
 		require.NoError(t, err)
 		var found []string
 		for _, q := range p.Points() {

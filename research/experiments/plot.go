@@ -68,8 +68,8 @@ type Curve struct {
 	Steps      []int     // steps of each point; nil if unknown
 }
 
-// add appends a point at a number of steps.
-func (c *Curve) add(steps int, x, y Measure) {
+// addPoint appends a point at a number of steps.
+func (c *Curve) addPoint(steps int, x, y Measure) {
 	c.X, c.Y, c.Error = append(c.X, x.Value), append(c.Y, y.Value), append(c.Error, y.Error())
 	c.ErrorX = append(c.ErrorX, x.Error())
 	c.Steps = append(c.Steps, steps)
@@ -106,8 +106,8 @@ var looks = map[string]look{
 	"vanilla":  {color.NRGBA{172, 172, 172, 255}, draw.RingGlyph{}},
 }
 
-// others are colours and markers of samplers that are not in the paper, by place in the chart.
-var others = []look{
+// extraLooks are colours and markers of samplers that are not in the paper, by place in the chart.
+var extraLooks = []look{
 	{color.NRGBA{0, 90, 120, 255}, draw.RingGlyph{}},
 	{color.NRGBA{150, 100, 60, 255}, draw.SquareGlyph{}},
 	{color.NRGBA{90, 160, 150, 255}, draw.TriangleGlyph{}},
@@ -134,15 +134,15 @@ func (c *Chart) look(i int) look {
 	if l, ok := looks[c.Curves[i].Method.Sampler]; ok {
 		return l
 	}
-	n := len(others)
-	l := others[i%n]
-	l.glyph = others[(i+i/n)%n].glyph // a colour comes back with another marker
+	n := len(extraLooks)
+	l := extraLooks[i%n]
+	l.glyph = extraLooks[(i+i/n)%n].glyph // a colour comes back with another marker
 	return l
 }
 
-// style returns the styles of curve i: its dashes depend on the number of earlier curves with the
-// same glyph, and its marker has a ring with the cache.
-func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
+// curveStyle returns the styles of curve i: its dashes depend on the number of earlier curves with
+// the same glyph, and its marker has a ring with the cache.
+func (c *Chart) curveStyle(i int) (draw.LineStyle, draw.GlyphStyle) {
 	l := c.look(i)
 	dash := 0
 	for before := range i {
@@ -153,19 +153,19 @@ func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
 	line := draw.LineStyle{Color: l.color, Width: vg.Points(1.2), Dashes: dashes[dash%len(dashes)]}
 	marker := l.glyph
 	if c.Curves[i].Method.Cache > 0 {
-		marker = ringed{marker}
+		marker = ringedGlyph{marker}
 	}
 	return line, draw.GlyphStyle{Color: l.color, Radius: vg.Points(3), Shape: marker}
 }
 
-// ringed is the marker of a sampler with the cache: its marker without, in a ring.
-type ringed struct{ draw.GlyphDrawer }
+// ringedGlyph is the marker of a sampler with the cache: its marker without, in a ring.
+type ringedGlyph struct{ draw.GlyphDrawer }
 
 // DrawGlyph implements draw.GlyphDrawer.
-func (r ringed) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
-	r.GlyphDrawer.DrawGlyph(c, style, at)
+func (r ringedGlyph) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, center vg.Point) {
+	r.GlyphDrawer.DrawGlyph(c, style, center)
 	style.Radius *= 1.5
-	draw.RingGlyph{}.DrawGlyph(c, style, at)
+	draw.RingGlyph{}.DrawGlyph(c, style, center)
 }
 
 // drawOn draws the chart on a canvas.
@@ -186,21 +186,21 @@ func (c *Chart) drawOn(dc draw.Canvas) error {
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Tick.Label.Font.Size = vg.Points(8.5)
 	}
-	shown := false
-	beside := &stepLabels{}
+	hasPoints := false
+	labels := &stepLabels{}
 	for i := range c.Curves {
-		added, err := c.add(p, &legend, beside, i)
+		added, err := c.addCurve(p, &legend, labels, i)
 		if err != nil {
 			return err
 		}
-		shown = shown || added
+		hasPoints = hasPoints || added
 	}
-	if !shown {
+	if !hasPoints {
 		return fmt.Errorf("plot %s: no point that its axes can show", c.Name)
 	}
-	c.scale(p)
+	c.setScales(p)
 	if !c.TicksAtValues && len(c.steps()) > 1 {
-		p.Add(beside)
+		p.Add(labels)
 	}
 	right := dc.Max.X - dc.Min.X - frameWidth
 	c.drawAxes(p, draw.Crop(dc, vg.Points(4), -right, vg.Points(4), -vg.Points(4)))
@@ -219,8 +219,9 @@ func newLegend() plot.Legend {
 	return legend
 }
 
-// size returns the size of the chart's picture: the legend is as wide and high as its names need.
-func (c *Chart) size() (width, height vg.Length) {
+// pictureSize returns the size of the chart's picture: the legend is as wide and high as its names
+// need.
+func (c *Chart) pictureSize() (width, height vg.Length) {
 	legend := newLegend()
 	widest := vg.Length(0)
 	for _, k := range c.Curves {
@@ -248,10 +249,10 @@ func (c *Chart) drawAxes(p *plot.Plot, dc draw.Canvas) {
 	style.YAlign = draw.YBottom
 	high := style.Height("X")
 	if caption := c.caption(); caption != "" {
-		below := style
-		below.Font.Size = vg.Points(8)
-		below.XAlign = draw.XLeft
-		dc.FillText(below, dc.Min, caption)
+		captionStyle := style
+		captionStyle.Font.Size = vg.Points(8)
+		captionStyle.XAlign = draw.XLeft
+		dc.FillText(captionStyle, dc.Min, caption)
 		dc.Min.Y += high + vg.Points(3)
 	}
 	inside := draw.Crop(dc, high+vg.Points(6), 0, high+vg.Points(3), 0)
@@ -264,8 +265,9 @@ func (c *Chart) drawAxes(p *plot.Plot, dc draw.Canvas) {
 	dc.FillText(style, vg.Point{X: dc.Min.X, Y: middle.Y}, c.Y)
 }
 
-// add draws the points of a curve that the axes can show; it returns false if there are none.
-func (c *Chart) add(p *plot.Plot, legend *plot.Legend, beside *stepLabels, i int) (bool, error) {
+// addCurve draws the points of a curve that the axes can show; it returns false if there are none.
+func (c *Chart) addCurve(p *plot.Plot, legend *plot.Legend, labels *stepLabels,
+	i int) (bool, error) {
 	k := c.Curves[i]
 	bars := errorBars{logX: c.LogX, logY: c.LogY}
 	var steps []string
@@ -297,23 +299,23 @@ func (c *Chart) add(p *plot.Plot, legend *plot.Legend, beside *stepLabels, i int
 	if err != nil {
 		return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
 	}
-	line.LineStyle, marks.GlyphStyle = c.style(i)
+	line.LineStyle, marks.GlyphStyle = c.curveStyle(i)
 	if c.Unjoined && slices.Max(bars.above) > 0 {
 		line.Width = 0
 	}
-	if err := bars.draw(p, line.Color); err != nil {
+	if err := bars.addTo(p, line.Color); err != nil {
 		return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
 	}
 	p.Add(line, marks)
-	beside.curves = append(beside.curves, labelled{bars, steps, line.Color})
+	labels.curves = append(labels.curves, labelledCurve{bars, steps, line.Color})
 	legend.Add(k.Name, line, marks)
 	return true, nil
 }
 
 // drawable reports whether an axis can show v, with room for a margin beside it.
 func drawable(v float64, log bool) bool {
-	const most = 1e100
-	return math.Abs(v) <= most && (!log || v >= 1/most)
+	const limit = 1e100
+	return math.Abs(v) <= limit && (!log || v >= 1/limit)
 }
 
 // errorBars are bars cut off at 0, below which no metric goes, and above 0 on a logarithmic axis.
@@ -328,16 +330,16 @@ type errorBars struct {
 
 // YError implements plotter.YErrorer.
 func (e errorBars) YError(i int) (low, high float64) {
-	return cut(e.below[i], e.XYs[i].Y, e.logY), e.above[i]
+	return clipBar(e.below[i], e.XYs[i].Y, e.logY), e.above[i]
 }
 
 // XError implements plotter.XErrorer.
 func (e errorBars) XError(i int) (low, high float64) {
-	return cut(e.across[i], e.XYs[i].X, e.logX), e.across[i]
+	return clipBar(e.across[i], e.XYs[i].X, e.logX), e.across[i]
 }
 
-// cut returns the length of a bar below v, given what it would be.
-func cut(half, v float64, log bool) float64 {
+// clipBar returns the length of a bar below v, given what it would be.
+func clipBar(half, v float64, log bool) float64 {
 	switch {
 	case log:
 		return min(half, v/2)
@@ -347,8 +349,8 @@ func cut(half, v float64, log bool) float64 {
 	return half
 }
 
-// draw adds the bars that are longer than 0.
-func (e errorBars) draw(p *plot.Plot, c color.Color) error {
+// addTo adds the bars that are longer than 0.
+func (e errorBars) addTo(p *plot.Plot, c color.Color) error {
 	if slices.Max(slices.Concat(e.below, e.above)) > 0 {
 		y, err := plotter.NewYErrorBars(e)
 		if err != nil {
@@ -374,18 +376,18 @@ func (e errorBars) draw(p *plot.Plot, c color.Color) error {
 
 // SVG returns the chart as SVG.
 func (c *Chart) SVG() ([]byte, error) {
-	canvas := vgsvg.New(c.size())
-	return c.write(draw.New(canvas), canvas)
+	canvas := vgsvg.New(c.pictureSize())
+	return c.render(draw.New(canvas), canvas)
 }
 
 // PNG returns the chart as PNG.
 func (c *Chart) PNG() ([]byte, error) {
-	width, height := c.size()
+	width, height := c.pictureSize()
 	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pngDPI))
-	return c.write(draw.New(canvas), vgimg.PngCanvas{Canvas: canvas})
+	return c.render(draw.New(canvas), vgimg.PngCanvas{Canvas: canvas})
 }
 
-func (c *Chart) write(dc draw.Canvas, w io.WriterTo) ([]byte, error) {
+func (c *Chart) render(dc draw.Canvas, w io.WriterTo) ([]byte, error) {
 	if err := c.drawOn(dc); err != nil {
 		return nil, err
 	}

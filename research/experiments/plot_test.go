@@ -39,9 +39,9 @@ func TestTicks(t *testing.T) {
 			}
 			require.GreaterOrEqual(t, len(seen), 3, "%v to %v", low, high)
 		}
-		check(evenly{}, low, low+width)
+		check(evenTicks{}, low, low+width)
 		if low > 0 {
-			check(decades{}, low, low+width)
+			check(decadeTicks{}, low, low+width)
 		}
 	})
 }
@@ -57,10 +57,10 @@ func TestFrame(t *testing.T) {
 		p := plot.New()
 		legend := plot.NewLegend()
 		for i := range c.Curves {
-			_, err := c.add(p, &legend, &stepLabels{}, i)
+			_, err := c.addCurve(p, &legend, &stepLabels{}, i)
 			require.NoError(t, err)
 		}
-		c.scale(p)
+		c.setScales(p)
 		for _, k := range c.Curves {
 			for i := range k.X {
 				bars := errorBars{plotter.XYs{{X: k.X[i], Y: k.Y[i]}}, k.Error[i:], k.Error[i:], nil, log, log}
@@ -196,7 +196,8 @@ func TestCaptions(t *testing.T) {
 			"Bars: 95 % interval, of 24 answers."},
 		{"samples and seeds", Chart{SampleNote: Table{Kind: "text", Results: []Result{
 			{Kind: "text", Point: Point{N: 8, Seed: 1}}, {Kind: "text", Point: Point{N: 4, Seed: 2}},
-			{Kind: "text", Point: Point{N: 8, Steps: 4}}, {Kind: "image", Point: Point{N: 99}}}}.of(),
+			{Kind: "text", Point: Point{N: 8, Steps: 4}},
+			{Kind: "image", Point: Point{N: 99}}}}.sampleNote(),
 			Curves: with},
 			"Bars: one standard error to each side, of 4 to 8 samples for each of 1 to 2 seeds."},
 	} {
@@ -225,8 +226,8 @@ func TestColoursForColourBlindReaders(t *testing.T) {
 				far := math.Hypot(math.Hypot(x[0]-y[0], x[1]-y[1]), x[2]-y[2])
 				require.Greater(t, far, 12.0, "%v, %v", a, b)
 			}
-			for i, a := range others {
-				for _, b := range others[:i] {
+			for i, a := range extraLooks {
+				for _, b := range extraLooks[:i] {
 					apart(a, b)
 				}
 			}
@@ -293,7 +294,7 @@ func TestStepLabels(t *testing.T) {
 			}
 			c.Curves = append(c.Curves, Curve{Name: "far", X: []float64{0, 30}, Y: []float64{0, 30},
 				Error: make([]float64, 2)})
-			width, height := c.size()
+			width, height := c.pictureSize()
 			var canvas recorder.Canvas
 			require.NoError(t, c.drawOn(draw.NewCanvas(&canvas, width, height)))
 			var places []vg.Rectangle
@@ -308,7 +309,7 @@ func TestStepLabels(t *testing.T) {
 			require.LessOrEqual(t, len(places), 5*test.curves)
 			for i, a := range places {
 				for j, b := range places[:i] {
-					require.False(t, overlap(a, b), "labels %d and %d", i, j)
+					require.False(t, overlaps(a, b), "labels %d and %d", i, j)
 				}
 			}
 		})

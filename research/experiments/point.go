@@ -64,14 +64,14 @@ func (p Point) Recipe() (generate.Recipe, error) {
 	if err != nil {
 		return r, err
 	}
-	var given []samplers.ParamValue
+	var params []samplers.ParamValue
 	if p.Alpha != 0 {
-		given = append(given, samplers.WithParam("alpha", p.Alpha))
+		params = append(params, samplers.WithParam("alpha", p.Alpha))
 	}
 	if p.Bits != 0 {
-		given = append(given, samplers.WithParam("bits", float64(p.Bits)))
+		params = append(params, samplers.WithParam("bits", float64(p.Bits)))
 	}
-	r.Sampler, err = samplers.Parse(p.Sampler, given...)
+	r.Sampler, err = samplers.Parse(p.Sampler, params...)
 	r.Steps = p.Steps
 	r.Cache = p.Cache
 	return r, err
@@ -87,8 +87,8 @@ func (p Point) Options(s model.Spec) (generate.Options, error) {
 	if p.Length != 0 {
 		length = p.Length + s.SpecialCount()
 	}
-	of := generate.Request{Recipe: r, Seed: p.Seed, Length: length, Index: uint32(p.FirstIndex)}
-	return generate.Options{Request: of, N: p.N, Batch: p.Batch}, err
+	request := generate.Request{Recipe: r, Seed: p.Seed, Length: length, Index: uint32(p.FirstIndex)}
+	return generate.Options{Request: request, N: p.N, Batch: p.Batch}, err
 }
 
 // Check returns an error for a point that cannot run on a model.
@@ -146,14 +146,14 @@ func MeasurePoint(ctx context.Context, t Task, p Point,
 	if t.Run != nil {
 		r, err = t.Run(ctx, p, progress)
 	} else {
-		err = r.run(ctx, t, progress)
+		err = r.generate(ctx, t, progress)
 	}
 	r.Program, r.Machine = buildinfo.Version(), processor.Name()
 	return r, err
 }
 
-// run measures the result's point.
-func (r *Result) run(ctx context.Context, t Task, progress func(share float64) bool) error {
+// generate measures the result's point.
+func (r *Result) generate(ctx context.Context, t Task, progress func(share float64) bool) error {
 	o, err := r.Options(t.Model.Spec())
 	if err != nil {
 		return err

@@ -31,8 +31,8 @@ func NewReport(results []Result, s Size) Report {
 		Verdicts: Verdicts(results, s),
 		Figures:  Figures(results, s),
 	}
-	for _, one := range results {
-		for _, seconds := range one.Seconds {
+	for _, result := range results {
+		for _, seconds := range result.Seconds {
 			r.Seconds += seconds
 		}
 	}
@@ -50,8 +50,8 @@ func (v Verdict) Word() string {
 	return "undecided"
 }
 
-// more says how many samples would decide an undecided claim; it is empty for others.
-func (v Verdict) more() string {
+// moreSamplesNote says how many samples would decide an undecided claim; it is empty for others.
+func (v Verdict) moreSamplesNote() string {
 	digits := 1
 	switch {
 	case v.SamplesFactor == 0:
@@ -74,10 +74,10 @@ type section struct {
 	Heading string
 	Text    []string
 	Charts  []Chart
-	Table   *grid
+	Table   *reportTable
 }
 
-type grid struct {
+type reportTable struct {
 	Head []string
 	Rows [][]string
 }
@@ -145,26 +145,26 @@ func (r *Report) sections() []section {
 	return append(out, rules, r.differences())
 }
 
-func (r *Report) verdictTable() *grid {
-	g := &grid{Head: []string{"figure", "claim", "verdict", "numbers"}}
+func (r *Report) verdictTable() *reportTable {
+	g := &reportTable{Head: []string{"figure", "claim", "verdict", "numbers"}}
 	for _, v := range r.Verdicts {
 		var numbers []string
 		for _, n := range v.Numbers {
 			numbers = append(numbers, n.String())
 		}
-		g.Rows = append(g.Rows, []string{v.Figure, v.Claim, v.Word() + v.more(),
+		g.Rows = append(g.Rows, []string{v.Figure, v.Claim, v.Word() + v.moreSamplesNote(),
 			strings.Join(numbers, "; ")})
 	}
 	return g
 }
 
 // precisionTable returns table 2.
-func (r *Report) precisionTable() *grid {
+func (r *Report) precisionTable() *reportTable {
 	t := Table{Kind: "text", Results: r.Results, N: r.Size.Text.N}
 	if len(t.methods()) == 0 {
 		return nil
 	}
-	g := &grid{Head: []string{"sampler", "precision"}}
+	g := &reportTable{Head: []string{"sampler", "precision"}}
 	for _, n := range r.Size.Text.TableSteps {
 		g.Head = append(g.Head, fmt.Sprintf("gen. PPL, %d steps", n), fmt.Sprintf("entropy, %d steps", n))
 	}
@@ -185,10 +185,10 @@ func (r *Report) precisionTable() *grid {
 	return g
 }
 
-// seeds returns the most seeds of a point, and the most that the size asks for.
-func (r *Report) seeds() (most, asked int) {
-	for _, one := range r.Results {
-		most = max(most, int(one.Seed)+1)
+// countSeeds returns the most seeds of a point, and the most that the size asks for.
+func (r *Report) countSeeds() (most, planned int) {
+	for _, result := range r.Results {
+		most = max(most, int(result.Seed)+1)
 	}
 	return most, max(r.Size.Text.Repeats, r.Size.Image.Repeats)
 }
@@ -229,7 +229,7 @@ func (r *Report) differences() section {
 			"has 50,000 in batches of 64 at 8 to 64 steps. Moment, with and without cache, has %d seeds, "+
 			"the others one.", i.N, i.Batch, i.Steps, i.Alphas, i.Repeats)
 	}
-	if seeds, first := r.seeds(); seeds > first {
+	if seeds, first := r.countSeeds(); seeds > first {
 		add("Undecided claims got further seeds, up to %d of a point where the others have %d, and were "+
 			"judged again after each addition, at 95 %% each time. Of claims whose difference is truly 0, "+
 			"more than 5 %% are decided by chance then: 14 %% after five looks.", seeds, first)
@@ -262,9 +262,9 @@ func (r *Report) Markdown(figures string) []byte {
 			fmt.Fprintf(&b, "![%s](%s%s.svg)\n\n", c.Title, figures, c.Name)
 		}
 		if s.Table != nil {
-			tableHead(&b, s.Table.Head)
+			writeTableHead(&b, s.Table.Head)
 			for _, row := range s.Table.Rows {
-				tableRow(&b, row)
+				writeTableRow(&b, row)
 			}
 			b.WriteByte('\n')
 		}
@@ -272,8 +272,8 @@ func (r *Report) Markdown(figures string) []byte {
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
 }
 
-var page = template.Must(template.New("report").Funcs(template.FuncMap{
-	"svg": embed,
+var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
+	"svg": svgDataURL,
 	"plain": func(s string) string {
 		return strings.NewReplacer("`", "", "*", "").Replace(s)
 	},
@@ -294,8 +294,8 @@ table { border-collapse: collapse; font-size: .85rem } td, th { border-bottom: 1
 {{end}}{{end}}</body></html>
 `))
 
-// embed returns a chart as a data URL.
-func embed(c Chart) (template.URL, error) {
+// svgDataURL returns a chart as a data URL.
+func svgDataURL(c Chart) (template.URL, error) {
 	svg, err := c.SVG()
 	return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg)), err
 }
@@ -303,6 +303,6 @@ func embed(c Chart) (template.URL, error) {
 // HTML returns the report as one page that loads nothing.
 func (r *Report) HTML() ([]byte, error) {
 	var b bytes.Buffer
-	err := page.Execute(&b, r.sections())
+	err := reportPage.Execute(&b, r.sections())
 	return b.Bytes(), err
 }

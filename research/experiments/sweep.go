@@ -18,12 +18,12 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	done := 0.0
 	total := 0.0 // in steps of a sequence
 	for _, p := range points {
-		total += work(p)
+		total += pointCost(p)
 	}
 	for _, p := range points {
 		if _, ok := j.Find(t.Kind, p); !ok {
 			r, err := MeasurePoint(ctx, t, p, func(share float64) bool {
-				return progress == nil || progress((done+share*work(p))/total)
+				return progress == nil || progress((done+share*pointCost(p))/total)
 			})
 			if err == ErrStopped {
 				return err
@@ -34,7 +34,7 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 				return err
 			}
 		}
-		done += work(p)
+		done += pointCost(p)
 	}
 	return nil
 }
@@ -55,5 +55,5 @@ func CheckPoints(t Task, points []Point) error {
 	return first
 }
 
-// work returns a point's cost in steps of a sequence.
-func work(p Point) float64 { return float64(p.N) * float64(max(p.Steps, 1)) }
+// pointCost returns a point's cost in steps of a sequence.
+func pointCost(p Point) float64 { return float64(p.N) * float64(max(p.Steps, 1)) }

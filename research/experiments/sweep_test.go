@@ -238,8 +238,8 @@ func TestTuneAnnounces(t *testing.T) {
 		return tried < 3
 	})
 	require.NoError(t, err)
-	require.Equal(t, 32.0, rounds(8, 64, 66)) // 8 samples in each of four rounds
-	require.Equal(t, 8.0, rounds(8, 64, 1))
+	require.Equal(t, 32.0, samplesOfRounds(8, 64, 66)) // 8 samples in each of four rounds
+	require.Equal(t, 8.0, samplesOfRounds(8, 64, 1))
 }
 
 // A setting's command line has its whole recipe, quoted for a shell.

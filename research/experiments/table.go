@@ -15,24 +15,25 @@ type Table struct {
 	// metrics have the errors that More times the samples would give; 0 and 1 mean their own
 	More float64
 
-	reads func(m Point, steps int) // is told of each method and steps that are looked up; may be nil
+	// onLookup, if not nil, is called for each method and number of steps that is looked up.
+	onLookup func(m Point, steps int)
 }
 
-// method returns the point without the parameters that vary along a curve.
-func (p Point) method() Point {
+// methodOnly returns the point without the parameters that vary along a curve.
+func (p Point) methodOnly() Point {
 	return Point{Sampler: p.Sampler, Bits: p.Bits, Alpha: p.Alpha, Cache: p.Cache, Extra: p.Extra}
 }
 
-func (t Table) has(r Result) bool { return r.Kind == t.Kind && (t.N == 0 || r.N == t.N) }
+func (t Table) contains(r Result) bool { return r.Kind == t.Kind && (t.N == 0 || r.N == t.N) }
 
-// of says how many samples a point has, such as "64 samples for each of 3 seeds".
-func (t Table) of() string {
+// sampleNote says how many samples a point has, such as "64 samples for each of 3 seeds".
+func (t Table) sampleNote() string {
 	var samples []int
-	seeds := map[cell]int{}
+	seeds := map[methodSteps]int{}
 	for _, r := range t.Results {
-		if t.has(r) {
+		if t.contains(r) {
 			samples = append(samples, r.N)
-			seeds[cell{r.method(), r.Steps}]++
+			seeds[methodSteps{r.methodOnly(), r.Steps}]++
 		}
 	}
 	if len(samples) == 0 {
@@ -51,14 +52,14 @@ func (t Table) of() string {
 	return text
 }
 
-// at returns a method's results at a number of steps, one for each seed.
-func (t Table) at(m Point, steps int) []Result {
-	if t.reads != nil {
-		t.reads(m, steps)
+// resultsAt returns a method's results at a number of steps, one for each seed.
+func (t Table) resultsAt(m Point, steps int) []Result {
+	if t.onLookup != nil {
+		t.onLookup(m, steps)
 	}
 	var out []Result
 	for _, r := range t.Results {
-		if t.has(r) && r.method() == m && r.Steps == steps {
+		if t.contains(r) && r.methodOnly() == m && r.Steps == steps {
 			out = append(out, r)
 		}
 	}
@@ -69,7 +70,7 @@ func (t Table) at(m Point, steps int) []Result {
 // metric returns the mean over seeds, NaN if it was not measured.
 func (t Table) metric(m Point, steps int, name string) Measure {
 	var all []Measure
-	results := t.at(m, steps)
+	results := t.resultsAt(m, steps)
 	for _, r := range results {
 		if v, ok := r.Metrics[name]; ok {
 			all = append(all, v)
@@ -78,13 +79,13 @@ func (t Table) metric(m Point, steps int, name string) Measure {
 	if len(all) == 0 || len(all) < len(results) {
 		return Measure{Value: math.NaN()}
 	}
-	return average(all...).shrunk(t.More)
+	return averageMeasures(all...).withMoreSamples(t.More)
 }
 
-// seconds returns the least time of a batch, because other programs can only add to it.
-func (t Table) seconds(m Point, steps int) float64 {
+// leastSeconds returns the least time of a batch, because other programs can only add to it.
+func (t Table) leastSeconds(m Point, steps int) float64 {
 	var all []float64
-	for _, r := range t.at(m, steps) {
+	for _, r := range t.resultsAt(m, steps) {
 		all = append(all, r.Seconds...)
 	}
 	if len(all) == 0 {
@@ -97,18 +98,18 @@ func (t Table) seconds(m Point, steps int) float64 {
 func (t Table) methods() []Point {
 	var out []Point
 	for _, r := range t.Results {
-		if t.has(r) && !slices.Contains(out, r.method()) {
-			out = append(out, r.method())
+		if t.contains(r) && !slices.Contains(out, r.methodOnly()) {
+			out = append(out, r.methodOnly())
 		}
 	}
 	return out
 }
 
-// steps returns the numbers of steps of a method, ascending.
-func (t Table) steps(m Point) []int {
+// stepCounts returns the numbers of steps of a method, ascending.
+func (t Table) stepCounts(m Point) []int {
 	var out []int
 	for _, r := range t.Results {
-		if t.has(r) && r.method() == m && !slices.Contains(out, r.Steps) {
+		if t.contains(r) && r.methodOnly() == m && !slices.Contains(out, r.Steps) {
 			out = append(out, r.Steps)
 		}
 	}
@@ -116,26 +117,29 @@ func (t Table) steps(m Point) []int {
 	return out
 }
 
-// curve returns a metric of a method at numbers of steps, nil for all that it has, against x there.
-// What is NaN is no point.
-func (t Table) curve(m Point, steps []int, name string, x func(m Point, steps int) Measure) Curve {
+// metricCurve returns a metric of a method at numbers of steps, nil for all that it has, against x
+// there. What is NaN is no point.
+func (t Table) metricCurve(m Point, steps []int, name string,
+	x func(m Point, steps int) Measure) Curve {
 	c := Curve{Name: m.Name(), Method: m}
 	if steps == nil {
-		steps = t.steps(m)
+		steps = t.stepCounts(m)
 	}
 	for _, n := range steps {
 		if at, v := x(m, n), t.metric(m, n, name); !math.IsNaN(at.Value + v.Value) {
-			c.add(n, at, v)
+			c.addPoint(n, at, v)
 		}
 	}
 	return c
 }
 
 // stepsOf, time and other are what a metric is drawn against.
-func stepsOf(_ Point, steps int) Measure { return Measure{Value: float64(steps)} }
+func atSteps(_ Point, steps int) Measure { return Measure{Value: float64(steps)} }
 
-func (t Table) time(m Point, steps int) Measure { return Measure{Value: t.seconds(m, steps)} }
+func (t Table) atTime(m Point, steps int) Measure {
+	return Measure{Value: t.leastSeconds(m, steps)}
+}
 
-func (t Table) other(metric string) func(m Point, steps int) Measure {
+func (t Table) atMetric(metric string) func(m Point, steps int) Measure {
 	return func(m Point, steps int) Measure { return t.metric(m, steps, metric) }
 }

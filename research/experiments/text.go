@@ -23,9 +23,9 @@ func TextTask(d model.Denoiser, judge metrics.Judge, decode func(ids []int32) st
 	}
 }
 
-// diverse is the most samples that distinct2 and self_bleu use, because their memory grows with the
-// samples.
-const diverse = 1000
+// maxDiversitySamples is the most samples that distinct2 and self_bleu use, because their memory
+// grows with the samples.
+const maxDiversitySamples = 1000
 
 // TextScorer judges text: generative perplexity by raw ids (SDTT, the paper) or, where Retokenize
 // is set, as MDLM's code has it; the mean entropy of a sample's own tokens; of the first 1000
@@ -54,7 +54,7 @@ func (s *TextScorer) Add(ctx context.Context, ids [][]int32) error {
 	for i := 0; i < len(ids) && s.Decode != nil; i++ {
 		s.AddStory(s.Decode(ids[i]))
 	}
-	ids = s.shown(ids)
+	ids = s.visibleTokens(ids)
 	var p metrics.Perplexity
 	if err := p.AddIDs(ctx, s.Judge, ids); err != nil {
 		return fmt.Errorf("judge: %w", err)
@@ -62,7 +62,7 @@ func (s *TextScorer) Add(ctx context.Context, ids [][]int32) error {
 	for _, v := range p.Samples {
 		s.nll.add(v, 1)
 	}
-	s.count(ids)
+	s.countTokens(ids)
 	return nil
 }
 
@@ -75,12 +75,12 @@ func (s *TextScorer) AddTexts(ctx context.Context, ids [][]int32, texts []string
 	for i, v := range p.Samples {
 		s.nll.add(v, float64(p.Tokens[i])) // MDLM averages over tokens
 	}
-	s.count(s.shown(ids))
+	s.countTokens(s.visibleTokens(ids))
 	return nil
 }
 
-// shown returns samples without the tokens that are no part of a text by the judge.
-func (s *TextScorer) shown(ids [][]int32) [][]int32 {
+// visibleTokens returns samples without the tokens that are no part of a text by the judge.
+func (s *TextScorer) visibleTokens(ids [][]int32) [][]int32 {
 	judge, ok := s.Judge.(interface{ SpecialTokens() []int32 })
 	if !ok {
 		return ids
@@ -96,13 +96,13 @@ func (s *TextScorer) shown(ids [][]int32) [][]int32 {
 
 // AddStory counts the contradictions and slips of a sample's text.
 func (s *TextScorer) AddStory(text string) {
-	found, chances := stories.CountContradictions(text)
-	s.contradictions.add(float64(found)/float64(max(chances, 1)), float64(chances))
+	contradictions, chances := stories.CountContradictions(text)
+	s.contradictions.add(float64(contradictions)/float64(max(chances, 1)), float64(chances))
 	s.slips.add(float64(stories.CountSlips(text)), 1)
 }
 
-func (s *TextScorer) count(ids [][]int32) {
-	if judge, ok := s.Judge.(truthful); ok && s.transitions == nil && judge.Pairs() != nil {
+func (s *TextScorer) countTokens(ids [][]int32) {
+	if judge, ok := s.Judge.(truthJudge); ok && s.transitions == nil && judge.Pairs() != nil {
 		s.transitions = newTransitions(judge.Pairs())
 	}
 	for _, t := range ids {
@@ -110,7 +110,7 @@ func (s *TextScorer) count(ids [][]int32) {
 			s.transitions.add(t)
 		}
 		s.entropy.add(metrics.Entropy(t), 1)
-		if len(s.first) < diverse {
+		if len(s.first) < maxDiversitySamples {
 			s.first = append(s.first, append([]int32(nil), t...))
 		}
 	}
@@ -123,13 +123,13 @@ func (s *TextScorer) Metrics(context.Context) (Metrics, error) {
 		return nil, errors.New("no samples")
 	}
 	m.add("perplexity", &s.nll, math.Exp)
-	m.add("entropy", &s.entropy, unchanged)
+	m.add("entropy", &s.entropy, identity)
 	m["distinct2"] = Measure{Value: metrics.DistinctN(s.first, 2)}
-	m.add("contradictions", &s.contradictions, unchanged)
-	m.add("slips", &s.slips, unchanged)
+	m.add("contradictions", &s.contradictions, identity)
+	m.add("slips", &s.slips, identity)
 	if s.transitions != nil {
-		s.transitions.measures(m)
-		m.add("nll", &s.nll, unchanged)
+		s.transitions.addMeasures(m)
+		m.add("nll", &s.nll, identity)
 		m["duplicates"] = Measure{Value: metrics.Duplicates(s.first)}
 	}
 	if bleu := metrics.SelfBLEU(s.first, 4); bleu == bleu {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// speedup compares the time that random needs for the perplexity of hybrid+cache.
-func (t Table) speedup(g Grid) Verdict {
+// judgeSpeedup compares the time that random needs for the perplexity of hybrid+cache.
+func (t Table) judgeSpeedup(g Grid) Verdict {
 	v := Verdict{
 		Claim:  "Hybrid and cache accelerate by 1.5 to 2",
 		Figure: "4",
@@ -20,23 +20,23 @@ func (t Table) speedup(g Grid) Verdict {
 	random := Point{Sampler: "random"}
 	for _, n := range g.Steps {
 		from = append(from, t.metric(cached, n, "perplexity"), t.metric(random, n, "perplexity"))
-		fast = append(fast, t.seconds(cached, n))
-		slow = append(slow, t.seconds(random, n))
+		fast = append(fast, t.leastSeconds(cached, n))
+		slow = append(slow, t.leastSeconds(random, n))
 	}
 	gain := combine(func(v []float64) float64 {
 		var sum float64
 		for i := range fast {
-			sum += math.Log(reach(v, slow, v[2*i]) / fast[i])
+			sum += math.Log(timeToReach(v, slow, v[2*i]) / fast[i])
 		}
 		return math.Exp(sum / float64(len(fast)))
 	}, from...)
-	v.Numbers = []Number{number("acceleration", gain)}
-	return verdict(v, gain.Above(1.5), gain.Below(1.5), gain)
+	v.Numbers = []Number{newNumber("acceleration", gain)}
+	return completeVerdict(v, gain.Above(1.5), gain.Below(1.5), gain)
 }
 
-// reach returns the time at which random reaches `want`, by logarithmic interpolation, or its first
-// or last time if `want` is outside; random's perplexities are the odd elements of v.
-func reach(v, times []float64, want float64) float64 {
+// timeToReach returns the time at which random reaches `want`, by logarithmic interpolation, or its
+// first or last time if `want` is outside; random's perplexities are the odd elements of v.
+func timeToReach(v, times []float64, want float64) float64 {
 	if v[1] <= want {
 		return times[0]
 	}
@@ -51,8 +51,8 @@ func reach(v, times []float64, want float64) float64 {
 	return times[len(times)-1]
 }
 
-// entropyCost compares samplers with a temperature to random.
-func (t Table) entropyCost(g Grid) Verdict {
+// judgeEntropyCost compares samplers with a temperature to random.
+func (t Table) judgeEntropyCost(g Grid) Verdict {
 	v := Verdict{
 		Claim:  "temperature sampling costs entropy",
 		Figure: "5",
@@ -66,25 +66,25 @@ func (t Table) entropyCost(g Grid) Verdict {
 		var all []Measure
 		for _, alpha := range g.Alphas {
 			for _, n := range g.Steps {
-				all = append(all, combine(difference,
+				all = append(all, combine(subtract,
 					t.metric(Point{Sampler: name, Alpha: alpha}, n, "entropy"),
 					t.metric(Point{Sampler: "random"}, n, "entropy")))
 			}
 		}
-		m := average(all...)
+		m := averageMeasures(all...)
 		means = append(means, m)
 		holds = holds && m.Below(0)
 		against = against || m.Above(0)
-		v.Numbers = append(v.Numbers, number("change of entropy, "+name, m))
+		v.Numbers = append(v.Numbers, newNumber("change of entropy, "+name, m))
 	}
-	return verdict(v, holds, against, means...)
+	return completeVerdict(v, holds, against, means...)
 }
 
-// price returns the cost of entropy, in log perplexity per nat, when lowering the temperature
-// improves perplexity: the ratio of the changes from random to temp, summed over α and steps. With
-// it two points of the perplexity-entropy plane can be compared: a lower value of log perplexity -
-// price * entropy is better than what temperature alone achieves.
-func (t Table) price(g Grid) Measure {
+// entropyPrice returns the cost of entropy, in log perplexity per nat, when lowering the
+// temperature improves perplexity: the ratio of the changes from random to temp, summed over α and
+// steps. With it two points of the perplexity-entropy plane can be compared: a lower value of log
+// perplexity - entropyPrice * entropy is better than what temperature alone achieves.
+func (t Table) entropyPrice(g Grid) Measure {
 	var from []Measure
 	for _, alpha := range g.Alphas {
 		for _, n := range g.Steps {
@@ -103,9 +103,9 @@ func (t Table) price(g Grid) Measure {
 	}, from...)
 }
 
-// better returns the trade-off of a sampler minus that of another at equal steps; below 0 it is
-// better.
-func (t Table) better(a, b Point, steps int, price float64) Measure {
+// tradeOffDifference returns the trade-off of a sampler minus that of another at equal steps; below
+// 0 it is better.
+func (t Table) tradeOffDifference(a, b Point, steps int, price float64) Measure {
 	return combine(func(v []float64) float64 {
 		return (math.Log(v[0]) - price*v[1]) - (math.Log(v[2]) - price*v[3])
 	}, t.metric(a, steps, "perplexity"), t.metric(a, steps, "entropy"),
@@ -114,8 +114,8 @@ func (t Table) better(a, b Point, steps int, price float64) Measure {
 
 const tradeOff = "log perplexity - c*entropy, where c is what temperature sampling pays"
 
-// crossing compares halton and u-moment at the smallest and the largest number of steps.
-func (t Table) crossing(g Grid) Verdict {
+// judgeCrossing compares halton and u-moment at the smallest and the largest number of steps.
+func (t Table) judgeCrossing(g Grid) Verdict {
 	v := Verdict{
 		Claim: "U-Moment and Halton cross: Halton is better with few steps, U-Moment with " +
 			"many",
@@ -123,22 +123,23 @@ func (t Table) crossing(g Grid) Verdict {
 		Rule: "the trade-off (" + tradeOff +
 			") of halton less that of u-moment is below 0 at the fewest steps and above 0 at the most",
 	}
-	price := t.price(g)
-	v.Numbers = append(v.Numbers, number("c", price))
+	halton := Point{Sampler: "halton"}
+	moment := Point{Sampler: "u-moment", Alpha: g.MomentAlpha}
+	price := t.entropyPrice(g)
+	v.Numbers = append(v.Numbers, newNumber("c", price))
 	var ends []Measure
 	for _, n := range g.Steps {
-		m := t.better(Point{Sampler: "halton"}, Point{Sampler: "u-moment", Alpha: g.MomentAlpha}, n,
-			price.Value)
-		v.Numbers = append(v.Numbers, number(fmt.Sprintf("halton less u-moment, %d steps", n), m))
+		m := t.tradeOffDifference(halton, moment, n, price.Value)
+		v.Numbers = append(v.Numbers, newNumber(fmt.Sprintf("halton less u-moment, %d steps", n), m))
 		ends = append(ends, m)
 	}
 	few := ends[0]
 	many := ends[len(ends)-1]
-	return verdict(v, few.Below(0) && many.Above(0), few.Above(0) || many.Below(0), few, many)
+	return completeVerdict(v, few.Below(0) && many.Above(0), few.Above(0) || many.Below(0), few, many)
 }
 
-// throughout compares hybrid and random at all numbers of steps.
-func (t Table) throughout(g Grid) Verdict {
+// judgeThroughout compares hybrid and random at all numbers of steps.
+func (t Table) judgeThroughout(g Grid) Verdict {
 	v := Verdict{
 		Claim:  "Hybrid is better than Random throughout",
 		Figure: "5",
@@ -146,24 +147,26 @@ func (t Table) throughout(g Grid) Verdict {
 			") of hybrid less that of random is below 0 at every number of steps, and its mean is beyond " +
 			"chance",
 	}
-	price := t.price(g).Value
+	hybrid := Point{Sampler: "hybrid", Alpha: g.MomentAlpha}
+	random := Point{Sampler: "random"}
+	price := t.entropyPrice(g).Value
 	var all []Measure
-	every := true
+	allBelow := true
 	worse := false
 	for _, n := range g.Steps {
-		m := t.better(Point{Sampler: "hybrid", Alpha: g.MomentAlpha}, Point{Sampler: "random"}, n, price)
-		v.Numbers = append(v.Numbers, number(fmt.Sprintf("hybrid less random, %d steps", n), m))
+		m := t.tradeOffDifference(hybrid, random, n, price)
+		v.Numbers = append(v.Numbers, newNumber(fmt.Sprintf("hybrid less random, %d steps", n), m))
 		all = append(all, m)
-		every = every && m.Value < 0
+		allBelow = allBelow && m.Value < 0
 		worse = worse || m.Above(0)
 	}
-	mean := average(all...)
-	v.Numbers = append(v.Numbers, number("mean", mean))
-	return verdict(v, every && mean.Below(0), worse || mean.Above(0), mean)
+	mean := averageMeasures(all...)
+	v.Numbers = append(v.Numbers, newNumber("mean", mean))
+	return completeVerdict(v, allBelow && mean.Below(0), worse || mean.Above(0), mean)
 }
 
-// fewer compares the contradictions of two samplers at all steps.
-func (t Table) fewer(g Grid, a, b Point, claim string) Verdict {
+// judgeContradictions compares the contradictions of two samplers at all steps.
+func (t Table) judgeContradictions(g Grid, a, b Point, claim string) Verdict {
 	v := Verdict{
 		Claim:  claim,
 		Figure: "stories",
@@ -172,16 +175,16 @@ func (t Table) fewer(g Grid, a, b Point, claim string) Verdict {
 	}
 	var all []Measure
 	for _, n := range g.Steps {
-		m := combine(difference, t.metric(a, n, "contradictions"), t.metric(b, n, "contradictions"))
-		v.Numbers = append(v.Numbers, number(fmt.Sprintf("%s less %s, %d steps", a.Sampler, b.Sampler,
+		m := combine(subtract, t.metric(a, n, "contradictions"), t.metric(b, n, "contradictions"))
+		v.Numbers = append(v.Numbers, newNumber(fmt.Sprintf("%s less %s, %d steps", a.Sampler, b.Sampler,
 			n), m))
 		all = append(all, m)
 	}
-	return v.below("mean", all)
+	return v.judgeBelow("mean", all)
 }
 
-// bits compares arithmetic in 32 bits with 64, at the most steps of table 2.
-func (t Table) bits(g Grid, sampler, claim string) Verdict {
+// judgeArithmetic compares arithmetic in 32 bits with 64, at the most steps of table 2.
+func (t Table) judgeArithmetic(g Grid, sampler, claim string) Verdict {
 	n := g.TableSteps[len(g.TableSteps)-1]
 	low := Point{Sampler: sampler, Bits: 32}
 	high := Point{Sampler: sampler, Bits: 64}
@@ -189,22 +192,23 @@ func (t Table) bits(g Grid, sampler, claim string) Verdict {
 		high = Point{Sampler: "random"}
 	}
 	quality := combine(logRatio, t.metric(low, n, "perplexity"), t.metric(high, n, "perplexity"))
-	entropy := combine(difference, t.metric(low, n, "entropy"), t.metric(high, n, "entropy"))
+	entropy := combine(subtract, t.metric(low, n, "entropy"), t.metric(high, n, "entropy"))
 	v := Verdict{
 		Claim:  claim,
 		Figure: "table 2",
 		Numbers: []Number{
-			number(fmt.Sprintf("change of log perplexity, %d steps", n), quality),
-			number(fmt.Sprintf("change of entropy, %d steps", n), entropy),
+			newNumber(fmt.Sprintf("change of log perplexity, %d steps", n), quality),
+			newNumber(fmt.Sprintf("change of entropy, %d steps", n), entropy),
 		},
 	}
 	differs := quality.Below(0) || entropy.Below(0) || quality.Above(0) || entropy.Above(0)
 	if sampler == fixedName {
 		v.Rule = "at the most steps, neither log perplexity nor entropy in 32 bit differs from 64 bit " +
 			"beyond chance"
-		return verdict(v, !differs, differs, quality, entropy)
+		return completeVerdict(v, !differs, differs, quality, entropy)
 	}
 	v.Rule = "at the most steps, 32 bit lowers both log perplexity and entropy beyond chance"
-	return verdict(v, quality.Below(0) && entropy.Below(0), quality.Above(0) || entropy.Above(0),
-		quality, entropy)
+	bothLower := quality.Below(0) && entropy.Below(0)
+	oneHigher := quality.Above(0) || entropy.Above(0)
+	return completeVerdict(v, bothLower, oneHigher, quality, entropy)
 }

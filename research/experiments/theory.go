@@ -8,8 +8,8 @@ import (
 	"unmask/research/theory"
 )
 
-// drawnClaims are the charts of those claims of package theory that have curves.
-var drawnClaims = map[string]Chart{
+// claimCharts are the charts of those claims of package theory that have curves.
+var claimCharts = map[string]Chart{
 	"proposition 1": {
 		Name:     "proposition1",
 		Title:    "Gumbel-top-3 of 5, each order",
@@ -48,19 +48,19 @@ var drawnClaims = map[string]Chart{
 }
 
 // ChartedClaims returns the claims of package theory that have a chart, sorted.
-func ChartedClaims() []string { return slices.Sorted(maps.Keys(drawnClaims)) }
+func ChartedClaims() []string { return slices.Sorted(maps.Keys(claimCharts)) }
 
 // HasChart reports whether one of claims has a chart; none are all.
 func HasChart(claims []string) bool {
 	return len(claims) == 0 ||
-		slices.ContainsFunc(claims, func(c string) bool { return drawnClaims[c].Name != "" })
+		slices.ContainsFunc(claims, func(c string) bool { return claimCharts[c].Name != "" })
 }
 
 // TheoryCharts draws results of theory.Run, one chart for each claim that has curves.
 func TheoryCharts(results []theory.Result) []Chart {
 	var charts []Chart
 	for _, claim := range theory.Claims() {
-		chart, ok := drawnClaims[claim]
+		chart, ok := claimCharts[claim]
 		chart.BarMeaning = "half of a 95 % interval to each side"
 		var points []theory.Point
 		for _, r := range results {

@@ -12,33 +12,33 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// margin is the share of an axis left free at each end, so that markers and bars stay within the
-// frame.
-const margin = 0.04
+// axisMargin is the share of an axis left free at each end, so that markers and bars stay within
+// the frame.
+const axisMargin = 0.04
 
-func (c *Chart) scale(p *plot.Plot) {
-	for _, one := range []struct {
+func (c *Chart) setScales(p *plot.Plot) {
+	for _, side := range []struct {
 		axis *plot.Axis
 		log  bool
 	}{{&p.X, c.LogX}, {&p.Y, c.LogY}} {
-		a := one.axis
+		a := side.axis
 		if a.Min == a.Max { // a single point
 			a.Min = a.Min - 0.1*math.Abs(a.Min) - 1e-9
 			a.Max += 0.1*math.Abs(a.Max) + 1e-9
 		}
-		if one.log {
+		if side.log {
 			if a.Min <= 0 {
 				a.Min = a.Max / 10
 			}
 			a.Scale = plot.LogScale{}
-			a.Tick.Marker = decades{}
-			free := math.Pow(a.Max/a.Min, margin)
+			a.Tick.Marker = decadeTicks{}
+			free := math.Pow(a.Max/a.Min, axisMargin)
 			a.Min = a.Min / free
 			a.Max = a.Max * free
 			continue
 		}
-		a.Tick.Marker = evenly{}
-		free := margin * (a.Max - a.Min)
+		a.Tick.Marker = evenTicks{}
+		free := axisMargin * (a.Max - a.Min)
 		a.Min = a.Min - free
 		a.Max += free
 	}
@@ -56,11 +56,11 @@ func (c *Chart) scale(p *plot.Plot) {
 	}
 }
 
-// evenly places four to nine ticks at multiples of 1, 2 or 5 times a power of ten, with as many
+// evenTicks places four to nine ticks at multiples of 1, 2 or 5 times a power of ten, with as many
 // digits as their labels need to differ.
-type evenly struct{}
+type evenTicks struct{}
 
-func (evenly) Ticks(low, high float64) []plot.Tick {
+func (evenTicks) Ticks(low, high float64) []plot.Tick {
 	width := high - low
 	if !(width > 0) || math.IsInf(width, 0) {
 		return nil
@@ -87,37 +87,37 @@ func (evenly) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// decades places ticks at powers of ten; if these are fewer than three, at 1, 2 and 5 times them;
-// then at 1, 1.5, 2, 3, 5 and 7 times them; and if these are fewer than four too, evenly.
-type decades struct{}
+// decadeTicks places ticks at powers of ten; if these are fewer than three, at 1, 2 and 5 times
+// them; then at 1, 1.5, 2, 3, 5 and 7 times them; and if these are fewer than four too, evenly.
+type decadeTicks struct{}
 
-func (decades) Ticks(low, high float64) []plot.Tick {
+func (decadeTicks) Ticks(low, high float64) []plot.Tick {
 	if !(low > 0) || math.IsInf(high, 0) {
 		return nil
 	}
-	for _, labelled := range [][]float64{{1}, {1, 2, 5}, {1, 1.5, 2, 3, 5, 7}} {
+	for _, mantissas := range [][]float64{{1}, {1, 2, 5}, {1, 1.5, 2, 3, 5, 7}} {
 		var ticks []plot.Tick
 		labels := 0
 		for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
 			for d := 1.0; d < 10; d += 0.5 {
 				v := d * math.Pow(10, e)
-				shown := slices.Contains(labelled, d)
-				if v < low || v > high || !shown && d != math.Trunc(d) {
+				hasLabel := slices.Contains(mantissas, d)
+				if v < low || v > high || !hasLabel && d != math.Trunc(d) {
 					continue
 				}
 				t := plot.Tick{Value: v}
-				if shown {
+				if hasLabel {
 					t.Label = logLabel(v)
 					labels++
 				}
 				ticks = append(ticks, t)
 			}
 		}
-		if labels >= min(4, 2+len(labelled)) {
+		if labels >= min(4, 2+len(mantissas)) {
 			return ticks
 		}
 	}
-	return evenly{}.Ticks(low, high)
+	return evenTicks{}.Ticks(low, high)
 }
 
 // logLabel writes the value of a tick with at most three digits that are not 0.
@@ -130,9 +130,9 @@ func logLabel(v float64) string {
 
 // stepLabels writes the number of steps beside the points of curves, each where it covers nothing,
 // and leaves out those that would.
-type stepLabels struct{ curves []labelled }
+type stepLabels struct{ curves []labelledCurve }
 
-type labelled struct {
+type labelledCurve struct {
 	errorBars
 	text  []string // nil for none
 	color color.Color
@@ -141,19 +141,19 @@ type labelled struct {
 // Plot implements plot.Plotter.
 func (l *stepLabels) Plot(dc draw.Canvas, p *plot.Plot) {
 	toX, toY := p.Transforms(&dc)
-	at := func(xy plotter.XY) vg.Point { return vg.Point{X: toX(xy.X), Y: toY(xy.Y)} }
-	var taken []vg.Rectangle // by markers and lines
-	around := func(v vg.Point, wide, high vg.Length) vg.Rectangle {
+	toCanvas := func(xy plotter.XY) vg.Point { return vg.Point{X: toX(xy.X), Y: toY(xy.Y)} }
+	var covered []vg.Rectangle // by markers and lines
+	rectangleAround := func(v vg.Point, wide, high vg.Length) vg.Rectangle {
 		half := vg.Point{X: wide / 2, Y: high / 2}
 		return vg.Rectangle{Min: v.Sub(half), Max: v.Add(half)}
 	}
 	for _, k := range l.curves {
 		for i, xy := range k.XYs {
-			taken = append(taken, around(at(xy), 7, 7))
-			taken = append(taken, k.reach(i, at)...)
+			covered = append(covered, rectangleAround(toCanvas(xy), 7, 7))
+			covered = append(covered, k.barRectangles(i, toCanvas)...)
 			for t := 0.1; i > 0 && t < 1; t += 0.1 {
-				between := at(k.XYs[i-1]).Scale(vg.Length(1 - t)).Add(at(xy).Scale(vg.Length(t)))
-				taken = append(taken, around(between, 1, 1))
+				between := toCanvas(k.XYs[i-1]).Scale(vg.Length(1 - t)).Add(toCanvas(xy).Scale(vg.Length(t)))
+				covered = append(covered, rectangleAround(between, 1, 1))
 			}
 		}
 	}
@@ -168,37 +168,37 @@ func (l *stepLabels) Plot(dc draw.Canvas, p *plot.Plot) {
 			high := style.Height(text)
 			for _, side := range []vg.Point{{X: 1, Y: 1}, {Y: 1}, {X: 1}, {Y: -1}, {X: -1}, {X: 1, Y: -1},
 				{X: -1, Y: 1}, {X: -1, Y: -1}} {
-				to := at(k.XYs[i]).Add(vg.Point{X: side.X * (wide/2 + 4), Y: side.Y * (high/2 + 3)})
-				box := around(to, wide, high)
-				if !dc.Contains(box.Min) || !dc.Contains(box.Max) || slices.ContainsFunc(taken,
-					func(r vg.Rectangle) bool { return overlap(r, box) }) {
+				place := toCanvas(k.XYs[i]).Add(vg.Point{X: side.X * (wide/2 + 4), Y: side.Y * (high/2 + 3)})
+				box := rectangleAround(place, wide, high)
+				if !dc.Contains(box.Min) || !dc.Contains(box.Max) || slices.ContainsFunc(covered,
+					func(r vg.Rectangle) bool { return overlaps(r, box) }) {
 					continue
 				}
-				dc.FillText(style, to, text)
-				taken = append(taken, box)
+				dc.FillText(style, place, text)
+				covered = append(covered, box)
 				break
 			}
 		}
 	}
 }
 
-// reach returns the places of a point's bars.
-func (k labelled) reach(i int, at func(plotter.XY) vg.Point) []vg.Rectangle {
+// barRectangles returns the places of a point's bars.
+func (k labelledCurve) barRectangles(i int, toCanvas func(plotter.XY) vg.Point) []vg.Rectangle {
 	low, high := k.YError(i)
 	left, right := k.XError(i)
 	xy := k.XYs[i]
 	return []vg.Rectangle{
 		{
-			Min: at(plotter.XY{X: xy.X, Y: xy.Y - low}).Sub(vg.Point{X: 1}),
-			Max: at(plotter.XY{X: xy.X, Y: xy.Y + high}).Add(vg.Point{X: 1}),
+			Min: toCanvas(plotter.XY{X: xy.X, Y: xy.Y - low}).Sub(vg.Point{X: 1}),
+			Max: toCanvas(plotter.XY{X: xy.X, Y: xy.Y + high}).Add(vg.Point{X: 1}),
 		},
 		{
-			Min: at(plotter.XY{X: xy.X - left, Y: xy.Y}).Sub(vg.Point{Y: 1}),
-			Max: at(plotter.XY{X: xy.X + right, Y: xy.Y}).Add(vg.Point{Y: 1}),
+			Min: toCanvas(plotter.XY{X: xy.X - left, Y: xy.Y}).Sub(vg.Point{Y: 1}),
+			Max: toCanvas(plotter.XY{X: xy.X + right, Y: xy.Y}).Add(vg.Point{Y: 1}),
 		},
 	}
 }
 
-func overlap(a, b vg.Rectangle) bool {
+func overlaps(a, b vg.Rectangle) bool {
 	return a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y
 }

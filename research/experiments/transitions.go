@@ -7,9 +7,9 @@ import (
 	"unmask/internal/philox"
 )
 
-// truthful is a judge that knows the truth: how probable each pair of neighbouring tokens is,
+// truthJudge is a judge that knows the truth: how probable each pair of neighbouring tokens is,
 // [tokens, tokens]; nil where pairs differ from place to place.
-type truthful interface{ Pairs() []float64 }
+type truthJudge interface{ Pairs() []float64 }
 
 // transitions compares how often tokens follow each other in samples with the truth (Tang et al.
 // 2026, "Is your diffusion sampler actually correct?", arXiv 2602.19619).
@@ -18,19 +18,19 @@ type truthful interface{ Pairs() []float64 }
 // of many resamples a sample counts as often as a Poisson variable of mean 1 says, so that
 // memory does not grow with the samples.
 type transitions struct {
-	truth   []float64 // [tokens, tokens]
-	samples int
-	count   []float64            // [tokens, tokens]
-	again   [resamples][]float64 // [tokens, tokens] each
-	weights [resamples]float64   // of the sample that is being added
+	truth     []float64 // [tokens, tokens]
+	samples   int
+	count     []float64            // [tokens, tokens]
+	resampled [resamples][]float64 // [tokens, tokens] each
+	weights   [resamples]float64   // of the sample that is being added
 }
 
 const resamples = 400
 
 func newTransitions(truth []float64) *transitions {
 	t := &transitions{truth: truth, count: make([]float64, len(truth))}
-	for r := range t.again {
-		t.again[r] = make([]float64, len(truth))
+	for r := range t.resampled {
+		t.resampled[r] = make([]float64, len(truth))
 	}
 	return t
 }
@@ -47,7 +47,7 @@ func (t *transitions) add(ids []int32) {
 		pair := int(ids[i-1])*tokens + int(ids[i])
 		t.count[pair]++
 		for r, w := range t.weights {
-			t.again[r][pair] += w
+			t.resampled[r][pair] += w
 		}
 	}
 }
@@ -63,16 +63,16 @@ func poisson(u float64) float64 {
 	return k
 }
 
-// measures adds transition_kl, the Kullback-Leibler divergence in nats of the samples' pairs from
-// the true ones, and transition_tv, their total variation distance. Both have 95 % intervals, and
-// what finite samples add on average, which the bootstrap estimates, is subtracted. There are none
-// of fewer than two samples, or of samples of one token.
-func (t *transitions) measures(m Metrics) {
+// addMeasures adds transition_kl, the Kullback-Leibler divergence in nats of the samples' pairs
+// from the true ones, and transition_tv, their total variation distance. Both have 95 % intervals,
+// and what finite samples add on average, which the bootstrap estimates, is subtracted. There are
+// none of fewer than two samples, or of samples of one token.
+func (t *transitions) addMeasures(m Metrics) {
 	if t.samples < 2 || !slices.ContainsFunc(t.count, func(n float64) bool { return n > 0 }) {
 		return
 	}
 	var kl, tv []float64
-	for _, count := range t.again {
+	for _, count := range t.resampled {
 		if slices.Max(count) > 0 { // of few samples, some resamples have none
 			a, b := distances(count, t.truth)
 			kl = append(kl, a)
@@ -80,8 +80,8 @@ func (t *transitions) measures(m Metrics) {
 		}
 	}
 	wholeKL, wholeTV := distances(t.count, t.truth)
-	m["transition_kl"] = bootstrapped(wholeKL, kl)
-	m["transition_tv"] = bootstrapped(wholeTV, tv)
+	m["transition_kl"] = bootstrapMeasure(wholeKL, kl)
+	m["transition_tv"] = bootstrapMeasure(wholeTV, tv)
 }
 
 // distances returns the divergence, in nats, and the total variation of counts from the truth.
@@ -100,10 +100,12 @@ func distances(count, truth []float64) (kl, tv float64) {
 	return kl, tv
 }
 
-// bootstrapped returns the measure of a value and its resamples.
-func bootstrapped(value float64, again []float64) Measure {
-	bias := mean(again) - value
-	slices.Sort(again)
-	at := func(share float64) float64 { return again[int(share*float64(len(again)-1)+0.5)] - 2*bias }
-	return Measure{Value: value - bias, Low: at(0.025), High: at(0.975)}
+// bootstrapMeasure returns the measure of a value and its resamples.
+func bootstrapMeasure(value float64, resampled []float64) Measure {
+	bias := mean(resampled) - value
+	slices.Sort(resampled)
+	quantile := func(share float64) float64 {
+		return resampled[int(share*float64(len(resampled)-1)+0.5)] - 2*bias
+	}
+	return Measure{Value: value - bias, Low: quantile(0.025), High: quantile(0.975)}
 }

@@ -55,7 +55,7 @@ const entropyPrice = 5
 // packages registered, with each of the schedules where it has an effect.
 func candidates(kind string, cached bool, schedules []string) []Point {
 	var out []Point
-	for _, p := range methods(kind, cached) {
+	for _, p := range candidateMethods(kind, cached) {
 		if s, err := samplers.Parse(p.Sampler); err != nil || !samplers.UsesSchedule(s) {
 			out = append(out, p)
 			continue
@@ -68,24 +68,24 @@ func candidates(kind string, cached bool, schedules []string) []Point {
 	return out
 }
 
-// methods returns the candidates without schedules.
-func methods(kind string, cached bool) []Point {
+// candidateMethods returns the candidates without schedules.
+func candidateMethods(kind string, cached bool) []Point {
 	list := []Point{{Sampler: "halton"}, {Sampler: "random"}}
-	with := []string{"hybrid", "u-moment", "moment"} // a Gumbel temperature
+	alphaRules := []string{"hybrid", "u-moment", "moment"} // a Gumbel temperature
 	if kind == "image" {
-		with = append(with, "maskgit")
+		alphaRules = append(alphaRules, "maskgit")
 	}
 	for _, info := range samplers.List() {
 		if info.Foreign && info.Name != fixedName {
 			if usesAlpha(info.Name) {
-				with = append(with, info.Name)
+				alphaRules = append(alphaRules, info.Name)
 			} else {
 				list = append(list, Point{Sampler: info.Name})
 			}
 		}
 	}
 	for _, alpha := range []float64{3, 6, 12} {
-		for _, name := range with {
+		for _, name := range alphaRules {
 			list = append(list, Point{Sampler: name, Alpha: alpha})
 		}
 	}
@@ -93,7 +93,7 @@ func methods(kind string, cached bool) []Point {
 		return list
 	}
 	for _, p := range slices.Clone(list) {
-		if uncached(p.Sampler) == "" {
+		if cacheRefusal(p.Sampler) == "" {
 			p.Cache = 1
 			list = append(list, p)
 		}
@@ -116,16 +116,17 @@ func Tune(ctx context.Context, t Task, o Tuning,
 	}
 	n := min(max(o.N/8, 4), o.N)
 	if o.Begin != nil {
-		o.Begin(len(tries), time.Duration(seconds*rounds(n, o.N, len(tries))*float64(time.Second)))
+		total := seconds * samplesOfRounds(n, o.N, len(tries))
+		o.Begin(len(tries), time.Duration(total*float64(time.Second)))
 	}
-	var found []Setting
+	var earlier []Setting
 	for {
 		var round []Setting
 		last := n >= o.N
 		for i, p := range tries {
-			late := o.Limit > 0 && time.Now().After(deadline) && len(round) > 0
-			if late || progress != nil && !progress(i, len(tries), p) {
-				return frontierFirst(append(round, found...)), nil
+			outOfTime := o.Limit > 0 && time.Now().After(deadline) && len(round) > 0
+			if outOfTime || progress != nil && !progress(i, len(tries), p) {
+				return sortByQuality(append(round, earlier...)), nil
 			}
 			p.N = n
 			p.Batch = min(o.Batch, n)
@@ -148,9 +149,9 @@ func Tune(ctx context.Context, t Task, o Tuning,
 		}
 		slices.SortStableFunc(round, func(a, b Setting) int { return cmp.Compare(a.Quality, b.Quality) })
 		if last || len(round) == 1 {
-			return frontierFirst(round), nil
+			return sortByQuality(round), nil
 		}
-		found = round
+		earlier = round
 		tries = tries[:0]
 		for _, s := range round[:max(1, len(round)/2)] {
 			tries = append(tries, s.Point)
@@ -159,11 +160,12 @@ func Tune(ctx context.Context, t Task, o Tuning,
 	}
 }
 
-// rounds returns the samples that all rounds together make for each setting of the first one, which
-// has n: every round has half of the settings and twice the samples, so it makes as many.
-func rounds(n, most, settings int) float64 {
+// samplesOfRounds returns the samples that all rounds together make for each setting of the first
+// one, which has n: every round has half of the settings and twice the samples, so it makes as
+// many.
+func samplesOfRounds(n, final, settings int) float64 {
 	count := 1
-	for k := n; k < most && settings > 1; k *= 2 {
+	for k := n; k < final && settings > 1; k *= 2 {
 		settings /= 2
 		count++
 	}
@@ -177,19 +179,20 @@ func firstTries(ctx context.Context, t Task, o Tuning) (tries []Point, seconds f
 	length := cmp.Or(o.Length, spec.DefaultLength()-spec.SpecialCount())
 	_, cached := t.Model.(model.Refiner)
 	schedules := []string{"uniform", "cosine"}
-	if own := t.ModelRecipe.Get("schedule"); own != "" && !slices.Contains(schedules, own) {
-		schedules = append(schedules, own)
+	schedule := t.ModelRecipe.Get("schedule")
+	if schedule != "" && !slices.Contains(schedules, schedule) {
+		schedules = append(schedules, schedule)
 	}
 	for _, c := range candidates(t.Kind, cached, schedules) {
 		c.N = o.Batch
 		c.Batch = o.Batch
 		c.Length = o.Length
 		c.Seed = o.Seed
-		most, step, err := affordable(ctx, t, c, o.Budget, length)
+		maxSteps, step, err := affordableSteps(ctx, t, c, o.Budget, length)
 		if err != nil {
 			return nil, 0, err
 		}
-		for _, steps := range []int{most, most / 2, most / 4} {
+		for _, steps := range []int{maxSteps, maxSteps / 2, maxSteps / 4} {
 			if steps >= 1 {
 				c.Steps = steps
 				tries = append(tries, c)
@@ -205,20 +208,20 @@ func firstTries(ctx context.Context, t Task, o Tuning) (tries []Point, seconds f
 	return tries, seconds, nil
 }
 
-// affordable returns the most steps of a sampler within the budget, 0 if not even one fits, and the
-// seconds of a step for each sample of a batch. Both are estimated from its first steps.
-func affordable(ctx context.Context, t Task, p Point, budget float64, length int) (most int,
-	seconds float64, err error) {
+// affordableSteps returns the most steps of a sampler within the budget, 0 if not even one fits,
+// and the seconds of a step for each sample of a batch. Both are estimated from its first steps.
+func affordableSteps(ctx context.Context, t Task, p Point, budget float64,
+	length int) (maxSteps int, seconds float64, err error) {
 	p.Steps = min(8, length)
-	stop := time.Now()
+	began := time.Now()
 	steps := 0
 	_, err = MeasurePoint(ctx, t, p, func(float64) bool {
 		steps++
 		if steps == 1 { // the first call allocates
-			stop = time.Now()
+			began = time.Now()
 			return p.Steps > 1
 		}
-		seconds = time.Since(stop).Seconds() / float64(steps-1)
+		seconds = time.Since(began).Seconds() / float64(steps-1)
 		return steps < 3
 	})
 	if err != nil && !errors.Is(err, ErrStopped) {
@@ -231,9 +234,9 @@ func affordable(ctx context.Context, t Task, p Point, budget float64, length int
 	return min(length, int(budget/seconds)), seconds, nil
 }
 
-// frontierFirst sorts the best result of each setting first: those with the most samples, by
+// sortByQuality sorts the best result of each setting first: those with the most samples, by
 // quality.
-func frontierFirst(all []Setting) []Setting {
+func sortByQuality(all []Setting) []Setting {
 	slices.SortStableFunc(all, func(a, b Setting) int {
 		return cmp.Or(cmp.Compare(b.Point.N, a.Point.N), cmp.Compare(a.Quality, b.Quality))
 	})
@@ -259,20 +262,21 @@ func Frontier(all []Setting) []Setting {
 
 // Command returns a POSIX shell command that generates with the setting on the model with this
 // name and this recipe of its own, from the same seed.
-func (s Setting) Command(kind, name string, spec model.Spec, own generate.Recipe) (string, error) {
+func (s Setting) Command(kind, name string, spec model.Spec,
+	published generate.Recipe) (string, error) {
 	r, err := s.Point.Recipe()
 	if err != nil {
 		return "", err
 	}
-	args := []string{"unmask", kind, "--model", shell(name)}
-	for _, pair := range r.WithDefaults(spec).DiffFrom(own) {
+	args := []string{"unmask", kind, "--model", quoteShell(name)}
+	for _, pair := range r.WithDefaults(spec).DiffFrom(published) {
 		name, text, _ := strings.Cut(pair, "=")
 		values := []string{text}
 		if name == "bias" { // its flag takes one value at a time
 			values = strings.Split(text, ",")
 		}
 		for _, value := range values {
-			args = append(args, "--"+name, shell(value))
+			args = append(args, "--"+name, quoteShell(value))
 		}
 	}
 	args = append(args, "--seed", fmt.Sprint(s.Point.Seed), "--batch", fmt.Sprint(s.Point.Batch))
@@ -282,8 +286,8 @@ func (s Setting) Command(kind, name string, spec model.Spec, own generate.Recipe
 	return strings.Join(args, " "), nil
 }
 
-// shell quotes an argument if a POSIX shell would change it.
-func shell(text string) string {
+// quoteShell quotes an argument if a POSIX shell would change it.
+func quoteShell(text string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@=,+"
 	if text != "" && strings.Trim(text, plain) == "" {
 		return text

@@ -44,11 +44,11 @@ func DrawCharts(out string, charts []Chart) (names []string, err error) {
 		return []string{out}, atomicfile.Put(out, data)
 	}
 	for i := range charts {
-		some, err := charts[i].Write(out)
+		written, err := charts[i].Write(out)
 		if err != nil {
 			return names, err
 		}
-		names = append(names, some...)
+		names = append(names, written...)
 	}
 	return names, nil
 }
@@ -74,12 +74,12 @@ func (r *Report) Write(dir, markdown string) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	drawn := filepath.Join(dir, "figures")
+	figureDir := filepath.Join(dir, "figures")
 	for i := range r.Figures {
 		if len(r.Figures[i].Curves) == 0 {
 			continue
 		}
-		if _, err := r.Figures[i].Write(drawn); err != nil {
+		if _, err := r.Figures[i].Write(figureDir); err != nil {
 			return nil, err
 		}
 	}
@@ -88,7 +88,7 @@ func (r *Report) Write(dir, markdown string) (names []string, err error) {
 	if markdown == "" {
 		markdown = filepath.Join(dir, "report.md")
 	} else {
-		from, err := filepath.Rel(filepath.Dir(markdown), drawn)
+		from, err := filepath.Rel(filepath.Dir(markdown), figureDir)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (r *Report) Summary() string {
 		if !strings.HasPrefix(figure, "table") {
 			figure = "figure " + figure
 		}
-		fmt.Fprintf(&out, "%-13s %s (%s)%s\n", v.Word(), v.Claim, figure, v.more())
+		fmt.Fprintf(&out, "%-13s %s (%s)%s\n", v.Word(), v.Claim, figure, v.moreSamplesNote())
 	}
 	return out.String()
 }
@@ -117,11 +117,11 @@ func (r *Report) Summary() string {
 // WithPrefix returns the settings whose names begin with a kind of model, such as "image model",
 // under names without it. One Settings can hold those of two kinds.
 func (s Settings) WithPrefix(kind string) Settings {
-	named := Settings{}
+	prefixed := Settings{}
 	for key, value := range s {
-		named[kind+" "+key] = value
+		prefixed[kind+" "+key] = value
 	}
-	return named
+	return prefixed
 }
 
 // CSV returns results as a table for pandas and R: a line for each, with the fields of its point,
