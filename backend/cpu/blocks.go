@@ -6,12 +6,13 @@ import (
 )
 
 // PackBlocks packs weights in panels of the blocks' size, or up to a seventeenth more. It asks for
-// a few rows at a time, on all threads, and never converts them to float32.
+// a few rows at a time, on all threads, and never converts them to float32: a model in memory is
+// about as large as its file.
 func (b *Backend) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix {
-	m := &matrix{out: backend.CheckBlocks(in, parts), in: in, as: backend.Blocks}
+	m := &matrix{out: backend.CheckBlocks(in, parts), in: in, precision: backend.Blocks}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, p := range joined(parts) {
+	for _, p := range joinParts(parts) {
 		m.parts = append(m.parts, b.packBlocks(in, p))
 	}
 	if len(m.parts) == 1 {
@@ -20,31 +21,40 @@ func (b *Backend) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix 
 	return m
 }
 
-// joined merges consecutive parts of the same type, so that their input is packed once.
-func joined(parts []backend.BlockRows) (all []backend.BlockRows) {
+// joinParts merges consecutive parts of the same type, so that their input is packed once.
+func joinParts(parts []backend.BlockRows) (all []backend.BlockRows) {
 	for _, p := range parts {
-		if n := len(all) - 1; n >= 0 && all[n].Type == p.Type {
-			first, row := all[n].Out, all[n].Row
-			all[n].Out += p.Out
-			all[n].Row = func(i int, dst []byte) {
-				if i < first {
-					row(i, dst)
-				} else {
-					p.Row(i-first, dst)
-				}
-			}
+		last := len(all) - 1
+		if last < 0 || all[last].Type != p.Type {
+			all = append(all, p)
 			continue
 		}
-		all = append(all, p)
+		rowsBefore := all[last].Out
+		rowBefore := all[last].Row
+		all[last].Out += p.Out
+		all[last].Row = func(i int, dst []byte) {
+			if i < rowsBefore {
+				rowBefore(i, dst)
+			} else {
+				p.Row(i-rowsBefore, dst)
+			}
+		}
 	}
 	return all
 }
 
+// packBlocks packs a matrix of one format.
 func (b *Backend) packBlocks(in int, p backend.BlockRows) *matrix {
 	k := gemm.BlocksFor(b.level, p.Type)
-	m := &matrix{out: p.Out, in: in, as: backend.Blocks, k: k.Tile, by: blockwise{k},
-		lines: (k.SizeA(1, in) + 3) / 4}
-	m.memory = b.slabs.storage(m.panels() * m.sizePanel())
+	m := &matrix{
+		out:        p.Out,
+		in:         in,
+		precision:  backend.Blocks,
+		kernel:     k.Tile,
+		multiplier: blockwise{k},
+		lines:      (k.SizeA(1, in) + 3) / 4,
+	}
+	m.memory = b.slabs.newWeights(m.panelCount() * m.panelWords())
 	bytes := p.Type.RowBytes(in)
 	b.pool.For((p.Out+packWidth-1)/packWidth, func(worker, i int) {
 		first := i * packWidth
@@ -58,26 +68,27 @@ func (b *Backend) packBlocks(in int, p backend.BlockRows) *matrix {
 	return m
 }
 
-// linearOf multiplies with every part of w.
-func (b *Backend) linearOf(dst, x []float32, rows int, w *matrix, e backend.Epilogue) {
+// runLinear computes dst = epilogue(x[:rows] w^T), one part of w after the other.
+func (b *Backend) runLinear(dst, x []float32, rows int, w *matrix, e backend.Epilogue) {
 	p := &b.product
-	p.x = rowSource{x, w.in, w.in}
-	p.target(dst, w.out, e)
+	p.linearRows = rowSource{x, w.in, w.in}
+	p.setTarget(dst, w.out, e)
 	if w.parts == nil {
-		p.run(&p.x, rows, w)
+		p.run(&p.linearRows, rows, w)
 		return
 	}
-	bias, times := p.bias, p.times
-	first := 0
+	bias := p.bias
+	times := p.times
+	first := 0 // output of the part
 	for _, part := range w.parts {
-		p.target(dst[first:], w.out, backend.Epilogue{Act: e.Act, Add: e.Add})
+		p.setTarget(dst[first:], w.out, backend.Epilogue{Act: e.Act, Add: e.Add})
 		if bias != nil {
 			p.bias = bias[first:]
 		}
 		if times != nil {
 			p.times = times[first:]
 		}
-		p.run(&p.x, rows, part)
+		p.run(&p.linearRows, rows, part)
 		first += part.out
 	}
 }

@@ -90,10 +90,10 @@ func TestConvBands(t *testing.T) {
 		for i, s := range windows {
 			want := convolve(b, s, backend.F32, 2*i)
 			for _, words := range []int{1, 3 * (s.OutWidth() + 8) * s.In} {
-				b.conv.words = words
+				b.conv.targetWords = words
 				same(t, want.Float32s(), convolve(b, s, backend.F32, 2*i).Float32s())
 			}
-			b.conv.words = bandWords
+			b.conv.targetWords = bandWords
 		}
 	})
 }
@@ -136,9 +136,9 @@ func TestConvDoubled(t *testing.T) {
 		want := doubled(New(Options{Threads: 1}), s, backend.F32, true).Float32s()
 		each(t, []int{1, 3}, func(t *testing.T, b *Backend) {
 			same(t, want, doubled(b, s, backend.F32, true).Float32s())
-			b.conv.words = 1
+			b.conv.targetWords = 1
 			same(t, want, doubled(b, s, backend.F32, true).Float32s())
-			b.conv.words = bandWords
+			b.conv.targetWords = bandWords
 			for as, tolerance := range map[backend.Precision]float64{backend.F32: 2e-4, backend.BF16: 0.7,
 				backend.Int8: 0.7} {
 				require.InDeltaSlice(t, doubled(b, s, backend.F32, false).Float32s(),

@@ -18,8 +18,11 @@ import (
 
 // Options choose threads and instruction set.
 type Options struct {
-	Threads int // 0: all processors
-	// as in UNMASK_ISA: avx512, avx2-vnni, avx2, neon, generic; "" means that variable, or the best
+	// Threads is the number of threads; 0 means all processors.
+	Threads int
+
+	// ISA is the instruction set as in UNMASK_ISA: avx512, avx2-vnni, avx2, neon or generic. ""
+	// means that variable, or else the best.
 	ISA string
 }
 
@@ -32,40 +35,50 @@ type Backend struct {
 	backend.HostCopies
 	vectors
 
-	level   simd.Level
-	mu      sync.Mutex // held by products and convolutions, which share the memory below
+	level simd.Level
+
+	// mu is held by products and convolutions, which share the memory below.
+	mu sync.Mutex
+
 	workers []worker
 	slabs   slabs
 	product product
 	conv    conv
-	engine  engine
-	heads   heads
+	matMul  matMulJob
+	head    headJob
 }
 
 // worker is the memory of one thread.
 type worker struct {
-	a, tile, row, band, scratch buffer
+	operand buffer // packed rows of activations
+	tile    buffer // a tile of a product
+	row     buffer // rows before they are packed
+	band    buffer // prepared rows of an image, or weights of a tile's columns
+	scratch buffer // what the kernels of block formats need
 
 	_ [64]byte // so that threads do not share a cache line
 }
 
-// done ends a call: every worker gets as much memory as the one that used most, so that the next
-// call allocates nothing, whichever worker takes which item.
-func (b *Backend) done() {
-	var most [5]int
-	for pass := range 2 {
-		for i := range b.workers {
-			w := &b.workers[i]
-			for j, m := range [...]*buffer{&w.a, &w.tile, &w.row, &w.band, &w.scratch} {
-				if pass == 0 {
-					most[j] = max(most[j], len(m.data))
-				} else {
-					m.get(most[j])
-				}
-			}
+// finishCall ends a call: every worker gets as much memory as the one that used most, so that the
+// next call allocates nothing, whichever worker takes which item.
+func (b *Backend) finishCall() {
+	var largest [5]int
+	for i := range b.workers {
+		for j, m := range b.workers[i].buffers() {
+			largest[j] = max(largest[j], len(m.data))
+		}
+	}
+	for i := range b.workers {
+		for j, m := range b.workers[i].buffers() {
+			m.get(largest[j])
 		}
 	}
 	b.mu.Unlock()
+}
+
+// buffers returns all memory of w.
+func (w *worker) buffers() [5]*buffer {
+	return [...]*buffer{&w.operand, &w.tile, &w.row, &w.band, &w.scratch}
 }
 
 // CheckISA returns an error unless this machine has the instruction set isa, or UNMASK_ISA if isa
@@ -86,8 +99,8 @@ func New(o Options) *Backend {
 	b.workers = make([]worker, b.pool.Threads())
 	b.product.init(b)
 	b.conv.init(b)
-	b.engine.init()
-	b.heads.init(b)
+	b.matMul.init()
+	b.head.init(b)
 	return b
 }
 
@@ -96,6 +109,6 @@ func (b *Backend) Name() string { return fmt.Sprintf("cpu %v x%d", b.level, b.po
 
 // New returns a zeroed float32 tensor, aligned to cache lines.
 func (b *Backend) New(shape ...int) *tensor.Dense {
-	data := b.slabs.tensor(tensor.Shape(shape).TotalSize())
+	data := b.slabs.newTensor(tensor.Shape(shape).TotalSize())
 	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(data), tensor.WithEngine(b))
 }

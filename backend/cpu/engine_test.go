@@ -59,7 +59,7 @@ func TestMatMulOfOthers(t *testing.T) {
 	whole, _ := matrices(rand.New(rand.NewPCG(1, 1)), b, 4, 6, false)
 	part, err := whole.Slice(nil, tensor.S(1, 3))
 	require.NoError(t, err)
-	_, ok := view(part.(*tensor.Dense))
+	_, ok := viewMatrix(part.(*tensor.Dense))
 	require.False(t, ok, "columns of a matrix are not contiguous")
 }
 

@@ -6,10 +6,11 @@ import (
 	"unsafe"
 )
 
+// Sizes in bytes.
 const (
-	lineBytes = 64
-	hugeBytes = 2 << 20
-	slabBytes = 16 << 20
+	lineBytes = 64       // a cache line
+	hugeBytes = 2 << 20  // a huge page
+	slabBytes = 16 << 20 // a slab, see slabs
 )
 
 // allocate returns zeroed memory aligned to a cache line. Large memory is advised to use huge
@@ -39,18 +40,20 @@ func (b *buffer) get(n int) []float32 {
 // slabs allocate tensors and weights. A matrix of a few megabytes fills few huge pages by itself,
 // so several share a slab. A slab lives as long as any matrix in it.
 type slabs struct {
-	mu      sync.Mutex
-	tensors []float32 // the rest of a slab
+	mu sync.Mutex
+
+	// tensors and weights are what is left of the current slabs.
+	tensors []float32
 	weights storage
 }
 
-// shares reports whether n values go to a slab: smaller ones are not worth it, and larger ones fill
-// huge pages of their own.
-func shares(n int) bool { return 4*n >= hugeBytes/8 && 4*n < slabBytes/2 }
+// sharesSlab reports whether n values go to a slab: smaller ones are not worth it, and larger ones
+// fill huge pages of their own.
+func sharesSlab(n int) bool { return 4*n >= hugeBytes/8 && 4*n < slabBytes/2 }
 
-// tensor returns zeroed memory on Go's heap.
-func (s *slabs) tensor(n int) []float32 {
-	if !shares(n) {
+// newTensor returns zeroed memory on Go's heap.
+func (s *slabs) newTensor(n int) []float32 {
+	if !sharesSlab(n) {
 		return allocate(n)
 	}
 	s.mu.Lock()
@@ -58,27 +61,30 @@ func (s *slabs) tensor(n int) []float32 {
 	if n > len(s.tensors) {
 		s.tensors = allocate(slabBytes / 4)
 	}
-	return take(&s.tensors, n)
+	return cutOff(&s.tensors, n)
 }
 
-// take cuts off n values and the rest of their last cache line.
-func take(from *[]float32, n int) []float32 {
-	x := (*from)[:n:n]
+// cutOff removes the first n values from memory, and the rest of their last cache line, so that
+// what is cut off next is aligned too. It returns the n values.
+func cutOff(memory *[]float32, n int) []float32 {
+	x := (*memory)[:n:n]
 	const line = lineBytes / 4
-	*from = (*from)[min(len(*from), (n+line-1)/line*line):]
+	*memory = (*memory)[min(len(*memory), (n+line-1)/line*line):]
 	return x
 }
 
 // storage is memory outside Go's heap that lives as long as its owner, so that weights do not make
 // the heap grow to twice their size before a collection.
 type storage struct {
-	data []float32
-	of   *mapping
+	data    []float32
+	mapping *mapping
 }
 
 // mapping is mapped memory, unmapped when no storage uses it any more.
 type mapping struct{ bytes []byte }
 
+// newStorage returns n zeroed values: a mapping of their own if they fill a huge page and the
+// system allows it, and otherwise memory on Go's heap.
 func newStorage(n int) storage {
 	if 4*n < hugeBytes {
 		return storage{data: allocate(n)}
@@ -91,9 +97,9 @@ func newStorage(n int) storage {
 	return storage{unsafe.Slice((*float32)(unsafe.Pointer(&m.bytes[0])), n), m}
 }
 
-// storage returns zeroed memory for weights.
-func (s *slabs) storage(n int) storage {
-	if !shares(n) {
+// newWeights returns n zeroed values for weights.
+func (s *slabs) newWeights(n int) storage {
+	if !sharesSlab(n) {
 		return newStorage(n)
 	}
 	s.mu.Lock()
@@ -101,5 +107,5 @@ func (s *slabs) storage(n int) storage {
 	if n > len(s.weights.data) {
 		s.weights = newStorage(slabBytes / 4)
 	}
-	return storage{take(&s.weights.data, n), s.weights.of}
+	return storage{cutOff(&s.weights.data, n), s.weights.mapping}
 }

@@ -10,11 +10,13 @@ import (
 // adviseHuge asks for huge pages for the whole pages in x.
 func adviseHuge(x []float32) {
 	page := uintptr(os.Getpagesize())
-	p, end := uintptr(unsafe.Pointer(&x[0])), uintptr(unsafe.Pointer(&x[0]))+uintptr(4*len(x))
-	skip, size := -p%page, end&^(page-1)-(p+page-1)&^(page-1)
-	at := (*byte)(unsafe.Add(unsafe.Pointer(&x[0]), skip))
-	// without them the kernels are only slower
-	_ = unix.Madvise(unsafe.Slice(at, size), unix.MADV_HUGEPAGE)
+	begin := uintptr(unsafe.Pointer(&x[0]))
+	end := begin + uintptr(4*len(x))
+	skip := -begin % page
+	size := end&^(page-1) - (begin+page-1)&^(page-1)
+	firstPage := (*byte)(unsafe.Add(unsafe.Pointer(&x[0]), skip))
+	// without huge pages the kernels are only slower, so a failure is no error
+	_ = unix.Madvise(unsafe.Slice(firstPage, size), unix.MADV_HUGEPAGE)
 }
 
 // mapMemory returns zeroed pages, nil if the system refuses.
@@ -27,4 +29,5 @@ func mapMemory(bytes int) []byte {
 	return m
 }
 
+// unmapMemory gives back what mapMemory returned.
 func unmapMemory(m []byte) { _ = unix.Munmap(m) }

@@ -16,8 +16,8 @@ func TestSlabs(t *testing.T) {
 	var all [][]float32
 	for range 3 {
 		for _, n := range sizes {
-			w := s.storage(n)
-			for _, x := range [][]float32{s.tensor(n), w.data} {
+			w := s.newWeights(n)
+			for _, x := range [][]float32{s.newTensor(n), w.data} {
 				require.Len(t, x, n)
 				require.Equal(t, n, cap(x), "an append would write to a neighbour")
 				require.Zero(t, uintptr(unsafe.Pointer(&x[0]))%lineBytes)
@@ -29,7 +29,7 @@ func TestSlabs(t *testing.T) {
 				}
 				all = append(all, x)
 			}
-			defer runtime.KeepAlive(w.of)
+			defer runtime.KeepAlive(w.mapping)
 		}
 	}
 	for i, x := range all {
@@ -43,7 +43,7 @@ func TestStorageOutlivesItsNeighbours(t *testing.T) {
 	var s slabs
 	var kept storage
 	for i := range 40 { // several slabs
-		w := s.storage(hugeBytes / 4)
+		w := s.newWeights(hugeBytes / 4)
 		w.data[0] = float32(i)
 		if i == 3 {
 			kept = w
@@ -54,5 +54,5 @@ func TestStorageOutlivesItsNeighbours(t *testing.T) {
 		runtime.GC()
 	}
 	require.EqualValues(t, 3, kept.data[0])
-	runtime.KeepAlive(kept.of)
+	runtime.KeepAlive(kept.mapping)
 }

@@ -5,9 +5,16 @@ import "unmask/internal/simd/gemm"
 // multiplier packs and multiplies panels of one format: dense for numbers, blockwise for the
 // formats of GGUF. Sizes are in words, depth is a matrix's inputs.
 type multiplier interface {
-	sizePanel(depth int) int                      // of a panel and of what follows it
-	sizeRows(rows, depth int) (words, scales int) // of an operand
+	// sizePanel returns the words of a panel of weights and of what follows it.
+	sizePanel(depth int) int
+
+	// sizeRows returns the words and the scales of an operand.
+	sizeRows(rows, depth int) (words, scales int)
+
+	// pack packs rows of x, ldx values apart, as the first rows of a.
 	pack(a operand, x []float32, ldx, rows, depth int, w *worker)
+
+	// multiply computes a tile, whose rows are ldt apart, from the first rows of a and a panel.
 	multiply(tile []float32, ldt int, a operand, panel []float32, rows, depth int, w *worker)
 }
 
@@ -39,8 +46,8 @@ func (k dense) multiply(tile []float32, ldt int, a operand, panel []float32, row
 
 // scales returns the scales of a panel's columns, and their offsets.
 func (k dense) scales(panel []float32) (scale, offset []float32) {
-	at := len(panel) - 2*k.Columns
-	return panel[at : at+k.Columns], panel[at+k.Columns:]
+	behind := panel[len(panel)-2*k.Columns:]
+	return behind[:k.Columns], behind[k.Columns:]
 }
 
 // blockwise is the multiplier of block formats.

@@ -11,7 +11,9 @@ import (
 
 // rowCall is a call of a kernel that treats each row, or each row of segments, independently.
 type rowCall struct {
-	kernel       func(j *rowJob, row, seq int)
+	kernel func(j *rowJob, row, seq int)
+
+	// The arguments that the kernel reads; dst and x are [rows, width].
 	dst, x, a, b []float32
 	width        int
 	eps          float32
@@ -22,16 +24,24 @@ type rowCall struct {
 // rowJob is a rowCall on all threads.
 type rowJob struct {
 	rowCall
-	ops         vec.Ops
-	rows, grain int // of all, of an item
-	blocks      blocks
-	each, some  func(worker, i int)
+	ops vec.Ops
+
+	// An item is rowsPerItem of `rows` rows, or a block of segments.
+	rows        int
+	rowsPerItem int
+	blocks      segmentBlocks
+
+	// computeRows and computeSegmentRows, made once because a method value allocates
+	rowsFunc     func(worker, i int)
+	segmentsFunc func(worker, i int)
 }
 
+// takeRows returns a job for c.
 func (v *vectors) takeRows(c rowCall) *rowJob {
 	j := v.rows.take(func(j *rowJob) {
 		j.ops = v.ops
-		j.each, j.some = j.eachRow, j.eachOfBlock
+		j.rowsFunc = j.computeRows
+		j.segmentsFunc = j.computeSegmentRows
 	})
 	j.rowCall = c
 	return j
@@ -39,17 +49,20 @@ func (v *vectors) takeRows(c rowCall) *rowJob {
 
 // putRows returns a job after it has dropped the call's tensors.
 func (v *vectors) putRows(j *rowJob) {
-	j.rowCall, j.blocks.segs = rowCall{}, nil
+	j.rowCall = rowCall{}
+	j.blocks.segs = nil
 	v.rows.put(j)
 }
 
-// grain is the number of values that is worth the cost of an item.
-const grain = 1 << 14
+// valuesPerItem is the number of values that is worth the cost of an item: fewer take less time
+// than handing the item to another thread.
+const valuesPerItem = 1 << 14
 
 // rowsPerItem returns the rows of an item of about `grain` values, such that threads get equal
 // shares.
 func (v *vectors) rowsPerItem(rows, width int) int {
-	size, threads := max(1, grain/width), v.pool.Threads()
+	size := max(1, valuesPerItem/width)
+	threads := v.pool.Threads()
 	items := (rows + size - 1) / size
 	if items < 2 {
 		return size
@@ -58,24 +71,27 @@ func (v *vectors) rowsPerItem(rows, width int) int {
 	return (rows + items - 1) / items
 }
 
-func (j *rowJob) eachRow(_, i int) {
-	for row := i * j.grain; row < min(j.rows, (i+1)*j.grain); row++ {
+// computeRows computes item i of runRows.
+func (j *rowJob) computeRows(_, i int) {
+	for row := i * j.rowsPerItem; row < min(j.rows, (i+1)*j.rowsPerItem); row++ {
 		j.kernel(j, row, 0)
 	}
 }
 
-func (j *rowJob) eachOfBlock(_, i int) {
-	s, from, to := j.blocks.at(i)
-	for row := from; row < to; row++ {
+// computeSegmentRows computes item i of runSegments.
+func (j *rowJob) computeSegmentRows(_, i int) {
+	s, begin, end := j.blocks.block(i)
+	for row := begin; row < end; row++ {
 		j.kernel(j, s.Row+row, s.Seq)
 	}
 }
 
-// run calls the kernel for rows 0..rows-1.
-func (v *vectors) run(rows int, c rowCall) {
+// runRows calls the kernel for rows 0..rows-1.
+func (v *vectors) runRows(rows int, c rowCall) {
 	j := v.takeRows(c)
-	j.rows, j.grain = rows, v.rowsPerItem(rows, j.width)
-	v.pool.For((rows+j.grain-1)/j.grain, j.each)
+	j.rows = rows
+	j.rowsPerItem = v.rowsPerItem(rows, j.width)
+	v.pool.For((rows+j.rowsPerItem-1)/j.rowsPerItem, j.rowsFunc)
 	v.putRows(j)
 }
 
@@ -86,10 +102,11 @@ func (v *vectors) runSegments(segs []backend.Segment, c rowCall) {
 		rows += s.Rows
 	}
 	j := v.takeRows(c)
-	v.pool.For(j.blocks.cut(segs, v.rowsPerItem(rows, j.width)), j.some)
+	v.pool.For(j.blocks.setSegments(segs, v.rowsPerItem(rows, j.width)), j.segmentsFunc)
 	v.putRows(j)
 }
 
+// row returns row i of x [*, width].
 func (j *rowJob) row(x []float32, i int) []float32 { return x[i*j.width : (i+1)*j.width] }
 
 // data returns a tensor's values, nil for a nil tensor.
@@ -103,33 +120,57 @@ func data(t *tensor.Dense) []float32 {
 // LayerNorm computes dst = (x-mean)/sqrt(var+eps)*scale+shift by rows, in two passes.
 func (v *vectors) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	backend.CheckLayerNorm(dst, x, rows, n)
-	v.run(rows, rowCall{dst: data(dst), x: data(x), a: data(n.Scale), b: data(n.Shift), eps: n.Eps,
-		width: backend.Width(x), kernel: func(j *rowJob, row, _ int) {
+	v.runRows(rows, rowCall{
+		dst:   data(dst),
+		x:     data(x),
+		a:     data(n.Scale),
+		b:     data(n.Shift),
+		eps:   n.Eps,
+		width: backend.Width(x),
+		kernel: func(j *rowJob, row, _ int) {
 			j.ops.LayerNorm(j.row(j.dst, row), j.row(j.x, row), j.a, j.b, j.eps)
-		}})
+		},
+	})
 }
 
 // RMSNorm computes dst = x/sqrt(mean(x^2)+eps)*scale by rows.
 func (v *vectors) RMSNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	backend.CheckRMSNorm(dst, x, rows, n)
-	v.run(rows, rowCall{dst: data(dst), x: data(x), a: data(n.Scale), eps: n.Eps,
-		width: backend.Width(x), kernel: func(j *rowJob, row, _ int) {
+	v.runRows(rows, rowCall{
+		dst:   data(dst),
+		x:     data(x),
+		a:     data(n.Scale),
+		eps:   n.Eps,
+		width: backend.Width(x),
+		kernel: func(j *rowJob, row, _ int) {
 			j.ops.RMSNorm(j.row(j.dst, row), j.row(j.x, row), j.a, j.eps)
-		}})
+		},
+	})
 }
 
 // groupJob is a group norm: first the moments of blocks of pixels, then those of the groups.
 type groupJob struct {
-	ops                     vec.Ops
-	x, scale, shift         []float32
-	norm                    backend.Norm
-	a, b                    []float32
-	pixels, channels        int
-	groups, block, blocks   int
-	moments                 []moments // [batch, blocks, groups]
-	sums                    []float32 // [threads, channels]
-	means                   []float32
-	blockMoments, groupMaps func(worker, i int)
+	ops vec.Ops
+
+	// the arguments of the call; a and b are the norm's scale and shift
+	x, scale, shift []float32
+	norm            backend.Norm
+	a, b            []float32
+	pixels          int
+	channels        int
+	groups          int
+
+	// An image's pixels are `blocks` blocks of `block` pixels.
+	block  int
+	blocks int
+
+	moments []moments // [batch, blocks, groups]
+	sums    []float32 // [threads, channels], as means
+	means   []float32
+
+	// sumBlock and writeMaps, made once because a method value allocates
+	sumBlockFunc  func(worker, i int)
+	writeMapsFunc func(worker, i int)
 }
 
 // moments are a count of values, their mean, and the sum of squared differences from it.
@@ -150,29 +191,41 @@ func (v *vectors) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channe
 	backend.CheckGroupNorm(scale, shift, x, batch, pixels, channels, groups, n)
 	j := v.groups.take(func(j *groupJob) {
 		j.ops = v.ops
-		j.blockMoments, j.groupMaps = j.eachBlock, j.eachGroup
+		j.sumBlockFunc = j.sumBlock
+		j.writeMapsFunc = j.writeMaps
 	})
-	j.x, j.scale, j.shift, j.a, j.b, j.norm = data(x), data(scale), data(shift), data(n.Scale),
-		data(n.Shift), n
-	j.pixels, j.channels, j.groups = pixels, channels, groups
-	j.block = min(max(grain/channels/2, 1), pixels)
+	j.x = data(x)
+	j.scale = data(scale)
+	j.shift = data(shift)
+	j.norm = n
+	j.a = data(n.Scale)
+	j.b = data(n.Shift)
+	j.pixels = pixels
+	j.channels = channels
+	j.groups = groups
+	j.block = min(max(valuesPerItem/channels/2, 1), pixels)
 	j.blocks = (pixels + j.block - 1) / j.block
-	j.moments = grown(j.moments, batch*j.blocks*groups)
-	j.sums, j.means = grown(j.sums, v.pool.Threads()*channels),
-		grown(j.means, v.pool.Threads()*channels)
-	v.pool.For(batch*j.blocks, j.blockMoments)
-	v.pool.For(batch*groups, j.groupMaps)
-	j.x, j.scale, j.shift, j.a, j.b, j.norm = nil, nil, nil, nil, nil, backend.Norm{}
+	j.moments = resized(j.moments, batch*j.blocks*groups)
+	j.sums = resized(j.sums, v.pool.Threads()*channels)
+	j.means = resized(j.means, v.pool.Threads()*channels)
+	v.pool.For(batch*j.blocks, j.sumBlockFunc)
+	v.pool.For(batch*groups, j.writeMapsFunc)
+
+	j.x, j.scale, j.shift = nil, nil, nil // the job must not keep tensors alive
+	j.a, j.b = nil, nil
+	j.norm = backend.Norm{}
 	v.groups.put(j)
 }
 
-// eachBlock computes the groups' moments over a block of pixels, which is small enough to be in the
+// sumBlock computes the groups' moments over a block of pixels, which is small enough to be in the
 // first-level cache when it is read again.
-func (j *groupJob) eachBlock(worker, i int) {
-	image, first := i/j.blocks, i%j.blocks*j.block
+func (j *groupJob) sumBlock(worker, i int) {
+	image := i / j.blocks
+	first := i % j.blocks * j.block
 	n := min(j.block, j.pixels-first)
 	x := j.x[(image*j.pixels+first)*j.channels:][:n*j.channels]
-	sums, means := j.sums[worker*j.channels:][:j.channels], j.means[worker*j.channels:][:j.channels]
+	sums := j.sums[worker*j.channels:][:j.channels]
+	means := j.means[worker*j.channels:][:j.channels]
 	size := j.channels / j.groups
 	result := j.moments[i*j.groups:][:j.groups]
 	j.ops.ColumnSums(sums, x)
@@ -198,8 +251,10 @@ func (j *groupJob) eachBlock(worker, i int) {
 	}
 }
 
-func (j *groupJob) eachGroup(_, i int) {
-	image, g := i/j.groups, i%j.groups
+// writeMaps merges the moments of a group's blocks, in order, and writes its channels' maps.
+func (j *groupJob) writeMaps(_, i int) {
+	image := i / j.groups
+	g := i % j.groups
 	m := j.moments[image*j.blocks*j.groups+g]
 	for b := 1; b < j.blocks; b++ {
 		m.join(j.moments[(image*j.blocks+b)*j.groups+g])

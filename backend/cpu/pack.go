@@ -12,18 +12,26 @@ import (
 // columns' scales and the offsets (int32) of their sums, so that these are fetched with the
 // weights.
 type matrix struct {
-	out, in int
-	as      backend.Precision
-	k       *gemm.Kernel // of its panels' columns; it stores tiles of all formats
-	by      multiplier
-	lines   int // words along the depth
-	memory  storage
-	parts   []*matrix // matrices with the same input, whose outputs are in order
+	out, in   int
+	precision backend.Precision
+
+	// kernel has the panels' number of columns. It stores tiles of all formats.
+	kernel     *gemm.Kernel
+	multiplier multiplier
+
+	// lines are the lines of four words along the depth.
+	lines int
+
+	memory storage
+
+	// parts, if not nil, are matrices with the same input, whose outputs follow each other. The
+	// matrix then has no panels of its own.
+	parts []*matrix
 }
 
 func (m *matrix) Out() int                     { return m.out }
 func (m *matrix) In() int                      { return m.in }
-func (m *matrix) Precision() backend.Precision { return m.as }
+func (m *matrix) Precision() backend.Precision { return m.precision }
 
 // Bytes returns the memory of all parts.
 func (m *matrix) Bytes() int {
@@ -34,37 +42,45 @@ func (m *matrix) Bytes() int {
 	return n
 }
 
-// panels returns the number of panels; the last is padded with zero columns.
-func (m *matrix) panels() int { return (m.out + m.k.Columns - 1) / m.k.Columns }
+// panelCount returns the number of panels; the last is padded with zero columns.
+func (m *matrix) panelCount() int { return (m.out + m.kernel.Columns - 1) / m.kernel.Columns }
 
-// sizePanel returns the words of a panel and of what follows it.
-func (m *matrix) sizePanel() int { return m.by.sizePanel(m.in) }
+// panelWords returns the words of a panel and of what follows it.
+func (m *matrix) panelWords() int { return m.multiplier.sizePanel(m.in) }
 
 // panel returns packed panel j, followed by scales and offsets.
 func (m *matrix) panel(j int) []float32 {
-	n := m.sizePanel()
+	n := m.panelWords()
 	return m.memory.data[j*n : (j+1)*n]
 }
 
 var formats = [...]gemm.Format{backend.F32: gemm.F32, backend.BF16: gemm.BF16,
 	backend.Int8: gemm.Int8}
 
-// maxInt8 is the depth from which sums of int8 products could overflow int32.
-const maxInt8 = math.MaxInt32 / (255 * 127)
+// maxInt8Depth is the largest depth for which sums of int8 products cannot overflow int32.
+const maxInt8Depth = math.MaxInt32 / (255 * 127)
 
 // Pack packs a weight matrix in panels. It asks for each row once, a few at a time, on all threads.
-func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) backend.Matrix {
-	if out < 1 || in < 1 || int(as) >= len(formats) || as == backend.Int8 && in > maxInt8 {
-		panic(fmt.Sprintf("Pack: [%d, %d] weights as %d", out, in, as))
+func (b *Backend) Pack(out, in int, precision backend.Precision,
+	row backend.RowFunc) backend.Matrix {
+	if out < 1 || in < 1 || int(precision) >= len(formats) ||
+		precision == backend.Int8 && in > maxInt8Depth {
+		panic(fmt.Sprintf("Pack: [%d, %d] weights as %d", out, in, precision))
 	}
-	m := &matrix{out: out, in: in, as: as, k: gemm.KernelFor(b.level, formats[as], out)}
-	m.by = dense{m.k}
-	m.lines = m.k.Lines(in)
-	wide := m.panels() * m.k.Columns
-	m.memory = b.slabs.storage(m.panels() * m.sizePanel())
+	kernel := gemm.KernelFor(b.level, formats[precision], out)
+	m := &matrix{
+		out:        out,
+		in:         in,
+		precision:  precision,
+		kernel:     kernel,
+		multiplier: dense{kernel},
+		lines:      kernel.Lines(in),
+	}
+	paddedOut := m.panelCount() * m.kernel.Columns
+	m.memory = b.slabs.newWeights(m.panelCount() * m.panelWords())
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pool.For(wide/packWidth, func(worker, i int) {
+	b.pool.For(paddedOut/packWidth, func(worker, i int) {
 		m.packColumns(i*packWidth, row, b.workers[worker].row.get(packWidth*columnStride(in)))
 	})
 	return m
@@ -73,6 +89,8 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 // packWidth is the number of columns packed at a time: a whole cache line of each word.
 const packWidth = 16
 
+// packColumns packs packWidth columns from `first` on; those beyond the last are zero. x is working
+// memory.
 func (m *matrix) packColumns(first int, row backend.RowFunc, x []float32) {
 	n := min(packWidth, m.out-first)
 	if n <= 0 {
@@ -86,13 +104,14 @@ func (m *matrix) packColumns(first int, row backend.RowFunc, x []float32) {
 			row(first+i, column)
 		}
 	}
-	panel, at := m.panel(first/m.k.Columns), first%m.k.Columns
-	scale, sum := m.k.PackColumns(panel, at, x, stride, m.in)
-	if m.k.Quantised() {
-		scales, offsets := dense{m.k}.scales(panel)
-		copy(scales[at:], scale[:n])
+	panel := m.panel(first / m.kernel.Columns)
+	column := first % m.kernel.Columns
+	scale, sum := m.kernel.PackColumns(panel, column, x, stride, m.in)
+	if m.kernel.Quantised() {
+		scales, offsets := dense{m.kernel}.scales(panel)
+		copy(scales[column:], scale[:n])
 		for i, s := range sum[:n] {
-			offsets[at+i] = math.Float32frombits(uint32(s * m.k.Offset()))
+			offsets[column+i] = math.Float32frombits(uint32(s * m.kernel.Offset()))
 		}
 	}
 }
@@ -103,29 +122,29 @@ func columnStride(depth int) int { return depth + lineBytes/4 }
 // operand holds rows of activations packed for a matrix.
 type operand struct {
 	data  []float32
-	scale []float32 // for Int8, of the rows
+	scale []float32 // with Int8, a scale for each row
 }
 
-// operand takes memory for rows from buffers.
-func (m *matrix) operand(rows int, data *buffer) operand {
-	n, scales := m.by.sizeRows(rows, m.in)
+// newOperand takes memory for rows from buffers.
+func (m *matrix) newOperand(rows int, data *buffer) operand {
+	n, scales := m.multiplier.sizeRows(rows, m.in)
 	d := data.get(n + scales)
 	return operand{d[:n], d[n:]}
 }
 
 // pack packs rows of x, ldx values apart, as the first rows of an operand.
 func (m *matrix) pack(a operand, x []float32, ldx, rows int, w *worker) {
-	m.by.pack(a, x, ldx, rows, m.in, w)
+	m.multiplier.pack(a, x, ldx, rows, m.in, w)
 }
 
-// from returns the operand without its first rows, which must be whole panels.
-func (a operand) from(m *matrix, row int) operand {
-	n, scales := m.by.sizeRows(row, m.in)
+// skipRows returns the operand without its first `rows` rows, which must be whole panels.
+func (a operand) skipRows(m *matrix, rows int) operand {
+	n, scales := m.multiplier.sizeRows(rows, m.in)
 	return operand{a.data[n:], a.scale[scales:]}
 }
 
-// tile computes a [rows, k.Columns] tile of the product, with rows ldt apart: all rows times panel
-// j. The rows are the first of the operand.
-func (m *matrix) tile(tile []float32, ldt int, a operand, rows, j int, w *worker) {
-	m.by.multiply(tile, ldt, a, m.panel(j), rows, m.in, w)
+// computeTile computes a [rows, k.Columns] tile of the product, with rows ldt apart: all rows times
+// panel j. The rows are the first of the operand.
+func (m *matrix) computeTile(tile []float32, ldt int, a operand, rows, j int, w *worker) {
+	m.multiplier.multiply(tile, ldt, a, m.panel(j), rows, m.in, w)
 }

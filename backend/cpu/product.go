@@ -8,8 +8,8 @@ import (
 	"unmask/backend"
 )
 
-// source packs rows of the left factor: those of a tensor, or the windows of an image.
-type source interface {
+// rowPacker packs rows of the left factor: those of a tensor, or the windows of an image.
+type rowPacker interface {
 	pack(m *matrix, a operand, w *worker, first, rows int)
 }
 
@@ -25,35 +25,51 @@ type source interface {
 //   - streamed: all rows are packed once, each item takes a few panels past all of them. For
 //     few rows, and for weights that must come from memory, so they come once.
 type product struct {
-	b    *Backend
-	w    *matrix
-	from source
-	rows int
-	// of Linear; it is a field because converting it to an interface must not allocate
-	x rowSource
+	backend *Backend
 
-	dst    []float32 // dst[row*stride+column]
+	// weights and source are the factors. With the streamed order, rows are those packed at a time;
+	// otherwise all.
+	weights *matrix
+	source  rowPacker
+	rows    int
+
+	// linearRows is Linear's source; it is a field because converting it to an interface must not
+	// allocate.
+	linearRows rowSource
+
+	// Value (row, column) goes to dst[row*stride+column]. times is laid out as dst, nil for 1.
+	dst    []float32
 	stride int
 	bias   []float32
-	times  []float32 // laid out as dst, nil for 1
+	times  []float32
 	act    backend.Activation
 	add    bool
 
-	block        int  // rows of a block
-	parts, items int  // row parts, and panel ranges
-	base         int  // first of the packed rows
-	shared       bool // resident order: all rows are packed beforehand
-	packed       operand
-	memory       buffer
+	// blockRows are the rows of a block, a multiple of the kernel's.
+	blockRows int
 
-	pack, resident, streamed func(worker, i int) // made once, because a closure allocates
+	// An item is one of rowParts parts of the rows and one of panelRanges ranges of panels.
+	rowParts    int
+	panelRanges int
+
+	// packed are the rows that were packed before the items run, from row firstPacked on. The
+	// resident order packs them beforehand only if packedOnce is set.
+	firstPacked int
+	packedOnce  bool
+	packed      operand
+	memory      buffer
+
+	// packPanel, computeResident and computeStreamed, made once because a method value allocates
+	packFunc     func(worker, i int)
+	residentFunc func(worker, i int)
+	streamedFunc func(worker, i int)
 }
 
 func (p *product) init(b *Backend) {
-	p.b = b
-	p.pack = p.packItem
-	p.resident = p.residentItem
-	p.streamed = p.streamedItem
+	p.backend = b
+	p.packFunc = p.packPanel
+	p.residentFunc = p.computeResident
+	p.streamedFunc = p.computeStreamed
 }
 
 const (
@@ -64,143 +80,170 @@ const (
 	itemsEach   = 8       // items per thread, so that threads end at about the same time
 )
 
-// run computes the product.
-func (p *product) run(from source, rows int, w *matrix) {
-	p.prepare(from, w)
-	if rows > p.block && len(w.memory.data) <= cachedWords {
+// run computes the product of `rows` rows of source and w. The order depends on sizes alone, and
+// both orders give the same bits.
+func (p *product) run(source rowPacker, rows int, w *matrix) {
+	p.setFactors(source, w)
+	if rows > p.blockRows && len(w.memory.data) <= cachedWords {
 		p.rows = rows
-		blocks := (rows + p.block - 1) / p.block
+		blocks := (rows + p.blockRows - 1) / p.blockRows
+
 		// avoid a small last block, which would stream the weights for a few rows
-		even := (rows + blocks - 1) / blocks
-		p.block = (even + w.k.Rows - 1) / w.k.Rows * w.k.Rows
-		p.items = p.ranges(blocks)
-		p.shared = p.items > 1 // several items use the same rows, so these are packed once
-		if p.shared {
-			p.base = 0
+		evenRows := (rows + blocks - 1) / blocks
+		p.blockRows = (evenRows + w.kernel.Rows - 1) / w.kernel.Rows * w.kernel.Rows
+
+		p.panelRanges = p.rangeCount(blocks)
+		p.packedOnce = p.panelRanges > 1 // several items use the same rows, so these are packed once
+		if p.packedOnce {
+			p.firstPacked = 0
 			p.packAll()
 		}
-		p.parts = blocks
-		p.b.pool.For(p.parts*p.items, p.resident)
+		p.rowParts = blocks
+		p.backend.pool.For(p.rowParts*p.panelRanges, p.residentFunc)
 	} else {
-		for p.base = 0; p.base < rows; p.base += streamRows {
-			p.rows = min(streamRows, rows-p.base)
-			p.stream()
+		for p.firstPacked = 0; p.firstPacked < rows; p.firstPacked += streamRows {
+			p.rows = min(streamRows, rows-p.firstPacked)
+			p.runStreamed()
 		}
 	}
-	p.from, p.dst, p.bias, p.times = nil, nil, nil, nil
+	p.source = nil // the product must not keep tensors alive
+	p.dst = nil
+	p.bias = nil
+	p.times = nil
 	runtime.KeepAlive(w)
 }
 
-func (p *product) prepare(from source, w *matrix) {
-	p.from, p.w = from, w
-	p.block = min(maxBlock, w.k.Cache/(4*w.lines))
-	// take a part of the depth at a time, unpacked once for all rows of a block
-	if w.as == backend.Blocks {
-		p.block = blocksBlock
+// setFactors stores the factors and chooses the rows of a block: as many as the second-level cache
+// holds.
+func (p *product) setFactors(source rowPacker, w *matrix) {
+	p.source = source
+	p.weights = w
+	p.blockRows = min(maxBlock, w.kernel.Cache/(4*w.lines))
+	if w.precision == backend.Blocks {
+		// These kernels take a part of the depth at a time, unpacked once for all rows of a block,
+		// so that longer blocks do not leave the cache and unpack less often.
+		p.blockRows = blocksBlock
 	}
-	p.block = max(1, p.block/w.k.Rows) * w.k.Rows
+	p.blockRows = max(1, p.blockRows/w.kernel.Rows) * w.kernel.Rows
 }
 
-// ranges returns how many ranges to divide the panels into, given a number of blocks.
-func (p *product) ranges(blocks int) int {
-	want := itemsEach * p.b.pool.Threads()
-	return min(p.w.panels(), max(1, (want+blocks-1)/blocks))
+// rangeCount returns how many ranges to divide the panels into, given a number of blocks: enough
+// for itemsEach items per thread.
+func (p *product) rangeCount(blocks int) int {
+	items := itemsEach * p.backend.pool.Threads()
+	return min(p.weights.panelCount(), max(1, (items+blocks-1)/blocks))
 }
 
-// stream multiplies up to streamRows rows in the streamed order.
-func (p *product) stream() {
+// runStreamed multiplies up to streamRows rows in the streamed order.
+func (p *product) runStreamed() {
 	p.packAll()
-	p.items = p.ranges(1)
-	p.parts = min(p.parts, max(1, 2*p.b.pool.Threads()/p.items))
-	p.b.pool.For(p.parts*p.items, p.streamed)
+	p.panelRanges = p.rangeCount(1)
+	p.rowParts = min(p.rowParts, max(1, 2*p.backend.pool.Threads()/p.panelRanges))
+	p.backend.pool.For(p.rowParts*p.panelRanges, p.streamedFunc)
 }
 
 // packAll packs p.rows rows, in p.parts panels.
 func (p *product) packAll() {
-	k := p.w.k
-	p.packed = p.w.operand(p.rows, &p.memory)
-	p.parts = (p.rows + k.Rows - 1) / k.Rows
-	p.b.pool.For(p.parts, p.pack)
+	k := p.weights.kernel
+	p.packed = p.weights.newOperand(p.rows, &p.memory)
+	p.rowParts = (p.rows + k.Rows - 1) / k.Rows
+	p.backend.pool.For(p.rowParts, p.packFunc)
 }
 
-// packItem packs one panel of rows.
-func (p *product) packItem(worker, i int) {
-	first := i * p.w.k.Rows
-	n := min(p.w.k.Rows, p.rows-first)
-	p.from.pack(p.w, p.packed.from(p.w, first), &p.b.workers[worker], p.base+first, n)
+// packPanel packs one panel of rows.
+func (p *product) packPanel(worker, i int) {
+	first := i * p.weights.kernel.Rows
+	n := min(p.weights.kernel.Rows, p.rows-first)
+	a := p.packed.skipRows(p.weights, first)
+	p.source.pack(p.weights, a, &p.backend.workers[worker], p.firstPacked+first, n)
 }
 
-func (p *product) residentItem(worker, i int) {
-	first, w := i/p.items*p.block, &p.b.workers[worker]
-	n := min(p.block, p.rows-first)
+// computeResident computes item i of the resident order: block i/panelRanges and range
+// i%panelRanges.
+func (p *product) computeResident(worker, i int) {
+	first := i / p.panelRanges * p.blockRows
+	w := &p.backend.workers[worker]
+	n := min(p.blockRows, p.rows-first)
 	var a operand
-	if p.shared {
-		a = p.packed.from(p.w, first)
+	if p.packedOnce {
+		a = p.packed.skipRows(p.weights, first)
 	} else {
-		a = p.w.operand(n, &w.a)
-		p.from.pack(p.w, a, w, first, n)
+		a = p.weights.newOperand(n, &w.operand)
+		p.source.pack(p.weights, a, w, first, n)
 	}
-	from, to := p.panelRange(i % p.items)
-	for j := from; j < to; j++ {
-		p.finish(w, a, first, n, j)
+	begin, end := p.panelRange(i % p.panelRanges)
+	for j := begin; j < end; j++ {
+		p.finishTile(w, a, first, n, j)
 	}
 }
 
-func (p *product) streamedItem(worker, i int) {
-	from, to := p.panelRange(i / p.parts)
-	k, part := p.w.k, i%p.parts
-	all := (p.rows + k.Rows - 1) / k.Rows
-	row, end := all*part/p.parts*k.Rows, min(p.rows, all*(part+1)/p.parts*k.Rows)
-	for ; row < end; row += p.block {
-		n := min(p.block, end-row)
-		for j := from; j < to; j++ {
-			p.finish(&p.b.workers[worker], p.packed.from(p.w, row), p.base+row, n, j)
+// computeStreamed computes item i of the streamed order: part i%rowParts of the rows and range
+// i/rowParts, so that the items of a range follow each other and its weights are in the caches.
+func (p *product) computeStreamed(worker, i int) {
+	firstPanel, endPanel := p.panelRange(i / p.rowParts)
+	k := p.weights.kernel
+	part := i % p.rowParts
+	rowPanels := (p.rows + k.Rows - 1) / k.Rows
+	row := rowPanels * part / p.rowParts * k.Rows
+	end := min(p.rows, rowPanels*(part+1)/p.rowParts*k.Rows)
+	for ; row < end; row += p.blockRows {
+		n := min(p.blockRows, end-row)
+		for j := firstPanel; j < endPanel; j++ {
+			a := p.packed.skipRows(p.weights, row)
+			p.finishTile(&p.backend.workers[worker], a, p.firstPacked+row, n, j)
 		}
 	}
 }
 
-func (p *product) panelRange(i int) (from, to int) {
-	n := p.w.panels()
-	return n * i / p.items, n * (i + 1) / p.items
+// panelRange returns range i of the panels, begin..end-1.
+func (p *product) panelRange(i int) (begin, end int) {
+	n := p.weights.panelCount()
+	return n * i / p.panelRanges, n * (i + 1) / p.panelRanges
 }
 
-// finish computes and stores the tile of rows first.. and panel j. Int8 tiles are scaled too, and
-// cut to stay in the nearest cache.
-func (p *product) finish(w *worker, a operand, first, rows, j int) {
+// finishTile computes and stores the tile of rows first..first+rows-1, the first of a, and panel j.
+// Int8 tiles are also scaled, and are computed in parts that stay in the nearest cache meanwhile.
+func (p *product) finishTile(w *worker, a operand, first, rows, j int) {
 	step := rows
-	if p.w.as == backend.Int8 {
-		step = 8 * p.w.k.Rows
+	if p.weights.precision == backend.Int8 {
+		step = 8 * p.weights.kernel.Rows
 	}
-	for at := 0; at < rows; at += step {
-		n := min(step, rows-at)
-		p.fetch(first+at, n, j)
-		p.put(p.tile(w, a.from(p.w, at), n, j), first+at, n, j)
+	for skipped := 0; skipped < rows; skipped += step {
+		n := min(step, rows-skipped)
+		p.fetchTile(first+skipped, n, j)
+		tile := p.computeTile(w, a.skipRows(p.weights, skipped), n, j)
+		p.storeTile(tile, first+skipped, n, j)
 	}
 }
 
-// fetch asks for what put will need when the tile of rows first.. and panel j is computed.
-func (p *product) fetch(first, rows, j int) {
-	k := p.w.k
-	at, columns := first*p.stride+j*k.Columns, min(k.Columns, p.w.out-j*k.Columns)
+// fetchTile prefetches what storeTile will read and write when the tile of rows first.. and panel j
+// has been computed.
+func (p *product) fetchTile(first, rows, j int) {
+	k := p.weights.kernel
+	start := first*p.stride + j*k.Columns
+	columns := min(k.Columns, p.weights.out-j*k.Columns)
 	if p.times != nil {
-		k.Fetch(p.times[at:], p.stride, rows, columns)
+		k.Fetch(p.times[start:], p.stride, rows, columns)
 	}
-	k.Fetch(p.dst[at:], p.stride, rows, columns)
+	k.Fetch(p.dst[start:], p.stride, rows, columns)
 }
 
-// tile computes the tile [rows, k.Columns] of an operand's first rows and panel j.
-func (p *product) tile(w *worker, a operand, rows, j int) []float32 {
-	n := p.w.k.Columns
-	tile := w.tile.get(p.block * n)[:rows*n]
-	p.w.tile(tile, n, a, rows, j, w)
+// computeTile computes the tile [rows, k.Columns] of an operand's first rows and panel j.
+func (p *product) computeTile(w *worker, a operand, rows, j int) []float32 {
+	n := p.weights.kernel.Columns
+	tile := w.tile.get(p.blockRows * n)[:rows*n]
+	p.weights.computeTile(tile, n, a, rows, j, w)
 	return tile
 }
 
-// put stores the tile [rows, k.Columns] of rows first.. and panel j, after bias and activation.
-func (p *product) put(tile []float32, first, rows, j int) {
-	k := p.w.k
-	n, at := k.Columns, first*p.stride+j*k.Columns
-	columns, bias := min(n, p.w.out-j*n), p.bias
+// storeTile stores the tile [rows, k.Columns] of rows first.. and panel j, after bias and
+// activation.
+func (p *product) storeTile(tile []float32, first, rows, j int) {
+	k := p.weights.kernel
+	n := k.Columns
+	start := first*p.stride + j*n
+	columns := min(n, p.weights.out-j*n) // the last panel is padded
+	bias := p.bias
 	if bias != nil {
 		bias = bias[j*n:][:columns]
 	}
@@ -209,36 +252,40 @@ func (p *product) put(tile []float32, first, rows, j int) {
 		bias = nil
 	}
 	if p.act != backend.Identity {
-		functions[p.act](p.b.ops, tile, tile)
+		activations[p.act](p.backend.ops, tile, tile)
 	}
 	if p.times != nil {
-		k.Times(tile, n, p.times[at:], p.stride, rows, columns)
+		k.Times(tile, n, p.times[start:], p.stride, rows, columns)
 	}
-	k.Store(p.dst[at:], p.stride, tile, n, bias, rows, columns, p.add)
+	k.Store(p.dst[start:], p.stride, tile, n, bias, rows, columns, p.add)
 }
 
 // Linear computes dst[:rows] = epilogue(x[:rows] W^T).
 func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e backend.Epilogue) {
 	backend.CheckLinear(dst, x, rows, w, e)
 	b.mu.Lock()
-	defer b.done()
+	defer b.finishCall()
 	if rows > 0 {
-		b.linearOf(dst.Float32s(), x.Float32s(), rows, w.(*matrix), e)
+		b.runLinear(dst.Float32s(), x.Float32s(), rows, w.(*matrix), e)
 	}
 }
 
-// target sets the product's destination and epilogue.
-func (p *product) target(dst []float32, stride int, e backend.Epilogue) {
-	p.dst, p.stride = dst, stride
-	p.bias, p.times, p.act, p.add = data(e.Bias), data(e.Times), e.Act, e.Add
+// setTarget sets the product's destination and epilogue.
+func (p *product) setTarget(dst []float32, stride int, e backend.Epilogue) {
+	p.dst = dst
+	p.stride = stride
+	p.bias = data(e.Bias)
+	p.times = data(e.Times)
+	p.act = e.Act
+	p.add = e.Add
 }
 
 // rowSource packs rows of a matrix that are `stride` values apart.
 type rowSource struct {
-	x             []float32
+	values        []float32
 	stride, width int
 }
 
 func (s *rowSource) pack(m *matrix, a operand, w *worker, first, rows int) {
-	m.pack(a, s.x[first*s.stride:], s.stride, rows, w)
+	m.pack(a, s.values[first*s.stride:], s.stride, rows, w)
 }

@@ -14,111 +14,125 @@ import (
 func (b *Backend) HeadSample(x *tensor.Dense, rows int, head backend.Head, d *backend.HeadDraw) {
 	backend.CheckHeadSample(x, rows, head, d)
 	b.mu.Lock()
-	defer b.done()
-	h := &b.heads
+	defer b.finishCall()
+	h := &b.head
 	h.prepare(x, head)
 	h.draw = d
-	h.want = reduction{power: d.Power, moment: d.Power != 1, kept: true}
+	h.wanted = reduction{power: d.Power, moment: d.Power != 1, keepsTiles: true}
 	for base := 0; base < rows; base += headRows {
 		h.packRows(base, min(headRows, rows-base))
-		h.pass()
+		h.reduceRows()
 		h.chooseTiles()
-		b.pool.For(h.tiles(), h.drawTile)
+		b.pool.For(h.tileCount(), h.drawFunc)
 	}
-	h.release()
+	h.dropArguments()
 }
 
 // chooseTiles finds each row's tile and sorts the rows by it.
-func (h *heads) chooseTiles() {
-	tiles := h.tiles()
-	h.target, h.tile, h.order = grown(h.target, h.rows), grown(h.tile, h.rows), grown(h.order, h.rows)
-	h.first = grown(h.first, tiles+2)
-	clear(h.first)
+func (h *headJob) chooseTiles() {
+	tiles := h.tileCount()
+	h.remainders = resized(h.remainders, h.rows)
+	h.drawnTiles = resized(h.drawnTiles, h.rows)
+	h.rowOrder = resized(h.rowOrder, h.rows)
+	h.tileStarts = resized(h.tileStarts, tiles+2)
+	clear(h.tileStarts)
 	for row := range h.rows {
 		h.chooseTile(row)
-		h.first[h.tile[row]+2]++ // rows without a tile count as tile -1
+		h.tileStarts[h.drawnTiles[row]+2]++ // rows without a tile count as tile -1
 	}
 	for t := range tiles {
-		h.first[t+2] += h.first[t+1]
+		h.tileStarts[t+2] += h.tileStarts[t+1]
 	}
 	// Now tile t begins at first[t+1]. Placing a row advances that, in the end to where tile t+1
 	// begins.
-	for row, t := range h.tile {
-		h.order[h.first[t+1]] = int32(row)
-		h.first[t+1]++
+	for row, t := range h.drawnTiles {
+		h.rowOrder[h.tileStarts[t+1]] = int32(row)
+		h.tileStarts[t+1]++
 	}
 }
 
-// chooseTile goes through the tiles' sums, each relative to its row's largest logit.
-func (h *heads) chooseTile(row int) {
-	p, d, i := h.total(row), h.draw, h.base+row
+// chooseTile finds the tile in which a row's uniform number lies. It goes through the tiles' sums,
+// each of which is relative to the largest logit of its row up to that tile.
+func (h *headJob) chooseTile(row int) {
+	p := h.mergeParts(row)
+	d := h.draw
+	i := h.firstRow + row
 	logSum := p.logSum()
-	h.tile[row], d.Token[i] = -1, -1
+	h.drawnTiles[row] = -1
+	d.Token[i] = -1
 	if d.LogP != nil {
 		d.LogP[i] = math.NaN()
 	}
-	if !finite(logSum) {
+	if !isFinite(logSum) {
 		return
 	}
 	if d.LogP != nil {
-		d.LogP[i] = logSum // the token's logit is added later
+		d.LogP[i] = logSum // drawRow subtracts it from the token's logit
 	}
+
 	moment := p.sum
-	if h.want.moment {
+	if h.wanted.moment {
 		moment = p.moment
 	}
-	at := row * h.tiles()
-	left, unit, top := d.Uniform[i]*moment, 1.0, p.top
-	for t := range h.tiles() {
-		sum := h.sums[at+t]
+	tops := h.tileTops[row*h.tileCount():]
+	sums := h.tileSums[row*h.tileCount():]
+	remainder := d.Uniform[i] * moment
+	unit := 1.0 // exp(power*(top-p.top)), in which the tile's sum is
+	top := p.top
+	for t := range h.tileCount() {
+		sum := sums[t]
 		if sum == 0 {
 			continue
 		}
-		if next := h.tops[at+t]; next != top {
-			top, unit = next, math.Exp(d.Power*(float64(next)-float64(p.top)))
+		if tops[t] != top {
+			top = tops[t]
+			unit = math.Exp(d.Power * (float64(top) - float64(p.top)))
 		}
 		if unit == 0 {
 			continue
 		}
 		weight := float64(sum) * unit
-		// the last tile is taken if rounding leaves a rest
-		h.tile[row], h.target[row] = int32(t), min(left, weight)/unit
-		if weight > left {
+		// the last tile is taken if rounding leaves a remainder behind it
+		h.drawnTiles[row] = int32(t)
+		h.remainders[row] = min(remainder, weight) / unit
+		if weight > remainder {
 			return
 		}
-		left -= weight
+		remainder -= weight
 	}
 }
 
-// drawRows is the number of rows of a tile computed together.
+// drawRows is the most rows of a tile that are computed together.
 const drawRows = 16
 
-// drawFrom draws the tokens of all rows in tile t.
-func (h *heads) drawFrom(worker, t int) {
-	rows := h.order[h.first[t]:h.first[t+1]]
-	w, width := &h.b.workers[worker], h.x.width
+// drawTile draws the tokens of all rows in tile t.
+func (h *headJob) drawTile(worker, t int) {
+	rows := h.rowOrder[h.tileStarts[t]:h.tileStarts[t+1]]
+	w := &h.backend.workers[worker]
+	width := h.x.width
 	for ; len(rows) > 0; rows = rows[min(drawRows, len(rows)):] {
-		n := min(drawRows, len(rows), h.block)
+		n := min(drawRows, len(rows), h.blockRows)
 		x := w.row.get(drawRows * width)
 		for r := range n {
-			copy(x[r*width:(r+1)*width], h.x.x[(h.base+int(rows[r]))*h.x.stride:])
+			copy(x[r*width:(r+1)*width], h.x.values[(h.firstRow+int(rows[r]))*h.x.stride:])
 		}
-		a := h.w.operand(n, &w.a)
-		h.w.pack(a, x, width, n, w)
-		tile, columns := h.columns(w, a, n, t)
+		a := h.weights.newOperand(n, &w.operand)
+		h.weights.pack(a, x, width, n, w)
+		tile, columns := h.computeTile(w, a, n, t)
 		weights := w.band.get(headTile)[:columns]
 		for r := range n {
 			logits := tile[r*headTile:][:columns]
 			h.finishLogits(logits, t*headTile)
-			h.drawOne(int(rows[r]), t, logits, weights)
+			h.drawRow(int(rows[r]), t, logits, weights)
 		}
 	}
 }
 
-// drawOne finds the token of a row among its tile's logits.
-func (h *heads) drawOne(row, t int, logits, weights []float32) {
-	d, i := h.draw, h.base+row
-	if h.want.power == 0 {
+// drawRow finds the token of a row among its tile's logits.
+func (h *headJob) drawRow(row, t int, logits, weights []float32) {
+	d := h.draw
+	i := h.firstRow + row
+	if h.wanted.power == 0 {
 		for j, v := range logits {
 			weights[j] = 1
 			if v == negInf {
@@ -126,15 +140,18 @@ func (h *heads) drawOne(row, t int, logits, weights []float32) {
 			}
 		}
 	} else {
-		h.b.ops.Weights(weights, logits, float32(h.want.power), h.tops[row*h.tiles()+t])
+		h.backend.ops.Weights(weights, logits, float32(h.wanted.power), h.tileTops[row*h.tileCount()+t])
 	}
-	token, sum := -1, 0.0
+
+	token := -1
+	sum := 0.0
 	for j, v := range weights {
 		if v == 0 {
 			continue
 		}
-		token = j // the last one is taken if rounding leaves a rest
-		if sum += float64(v); sum > h.target[row] {
+		token = j // the last one is taken if rounding leaves a remainder behind it
+		sum += float64(v)
+		if sum > h.remainders[row] {
 			break
 		}
 	}

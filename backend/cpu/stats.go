@@ -13,11 +13,11 @@ import (
 func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *backend.HeadStats) {
 	backend.CheckHeadStats(x, rows, head, s)
 	b.mu.Lock()
-	defer b.done()
-	h := &b.heads
+	defer b.finishCall()
+	h := &b.head
 	h.prepare(x, head)
 	h.stats = s
-	h.want = reduction{
+	h.wanted = reduction{
 		power:  s.Beta,
 		moment: s.LogMoment != nil && s.Beta != 1,
 		dot:    s.Entropy != nil,
@@ -25,35 +25,39 @@ func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *bac
 	}
 	for base := 0; base < rows; base += headRows {
 		h.packRows(base, min(headRows, rows-base))
-		h.pass()
-		b.pool.For(h.rows, h.finish)
+		h.reduceRows()
+		b.pool.For(h.rows, h.finishFunc)
 	}
-	h.release()
+	h.dropArguments()
 }
 
-// total merges the parts of a row of the pass.
-func (h *heads) total(row int) partial {
+// mergeParts merges the parts of a row of the pass.
+func (h *headJob) mergeParts(row int) partial {
 	parts := h.parts[row*h.chunks : (row+1)*h.chunks]
 	p := parts[0]
 	for _, o := range parts[1:] {
-		p.join(o, h.want.power)
+		p.join(o, h.wanted.power)
 	}
 	return p
 }
 
-func (h *heads) finishRow(_, row int) {
-	p, i, s := h.total(row), h.base+row, h.stats
+// finishRow writes the results of a row of the pass.
+func (h *headJob) finishRow(_, row int) {
+	p := h.mergeParts(row)
+	i := h.firstRow + row
+	s := h.stats
 	logSum := p.logSum()
-	none := !finite(logSum)
+	undefined := !isFinite(logSum)
 	set := func(dst []float64, v float64) {
-		if dst != nil && none {
+		if dst != nil && undefined {
 			dst[i] = math.NaN()
 		} else if dst != nil {
 			dst[i] = v
 		}
 	}
+
 	moment := p.sum // for power 1
-	if h.want.moment {
+	if h.wanted.moment {
 		moment = p.moment
 	}
 	set(s.LogMoment, math.Log(moment)-float64(s.Beta*math.Log(p.sum)))
@@ -65,7 +69,7 @@ func (h *heads) finishRow(_, row int) {
 	}
 	if s.Arg != nil {
 		s.Arg[i] = p.arg
-		if none {
+		if undefined {
 			s.Arg[i] = -1
 		}
 	}

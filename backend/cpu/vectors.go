@@ -16,30 +16,34 @@ import (
 // A call takes a job, which holds its arguments and memory for the workers, from a list of free
 // ones and puts it back, so kernels stop allocating once they have run.
 type vectors struct {
-	pool   *parallel.Pool
-	ops    vec.Ops
-	halves bool // the processor multiplies pairs of bfloat16 and of 16-bit integers
+	pool *parallel.Pool
+	ops  vec.Ops
 
-	rows       free[rowJob]
-	splits     free[splitJob]
-	headNorms  free[headsJob]
-	attentions free[attentionJob]
-	groups     free[groupJob]
-	pools      free[poolJob]
+	// multipliesPairs says that the processor multiplies pairs of bfloat16 and of 16-bit integers.
+	multipliesPairs bool
+
+	rows       jobList[rowJob]
+	splits     jobList[splitJob]
+	headNorms  jobList[headNormJob]
+	attentions jobList[attentionJob]
+	groups     jobList[groupJob]
+	pools      jobList[poolJob]
 }
 
 func (v *vectors) init(pool *parallel.Pool, level simd.Level) {
-	v.pool, v.ops, v.halves = pool, vec.Ops(level.ISA), level.BF16 && level.VNNI
+	v.pool = pool
+	v.ops = vec.Ops(level.ISA)
+	v.multipliesPairs = level.BF16 && level.VNNI
 }
 
-// free is a list of unused jobs.
-type free[T any] struct {
+// jobList is a list of unused jobs.
+type jobList[T any] struct {
 	mu   sync.Mutex
 	jobs []*T
 }
 
 // take returns a free job, or a new one initialised by setup.
-func (f *free[T]) take(setup func(*T)) *T {
+func (f *jobList[T]) take(setup func(*T)) *T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n := len(f.jobs); n > 0 {
@@ -52,25 +56,32 @@ func (f *free[T]) take(setup func(*T)) *T {
 	return j
 }
 
-func (f *free[T]) put(j *T) {
+// put makes j a free job. It must have dropped its call's tensors.
+func (f *jobList[T]) put(j *T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.jobs = append(f.jobs, j)
 }
 
-// grown returns n undefined values, in x's memory if they fit.
-func grown[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }
+// resized returns n undefined values, in x's memory if they fit.
+func resized[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }
 
-// blocks divides segments into blocks of a few rows, the items of a parallel call.
-type blocks struct {
-	segs  []backend.Segment
-	size  int
-	first []int // index of each segment's first block
+// segmentBlocks divides segments into blocks of a few rows, the items of a parallel call.
+type segmentBlocks struct {
+	segs []backend.Segment
+
+	// size is the number of rows of a block; a segment's last block may have fewer.
+	size int
+
+	// first is the index of each segment's first block.
+	first []int
 }
 
-// cut returns the number of blocks.
-func (b *blocks) cut(segs []backend.Segment, size int) int {
-	b.segs, b.size, b.first = segs, size, grown(b.first, len(segs))
+// setSegments divides segs into blocks of `size` rows and returns the number of blocks.
+func (b *segmentBlocks) setSegments(segs []backend.Segment, size int) int {
+	b.segs = segs
+	b.size = size
+	b.first = resized(b.first, len(segs))
 	n := 0
 	for i, s := range segs {
 		b.first[i] = n
@@ -79,10 +90,10 @@ func (b *blocks) cut(segs []backend.Segment, size int) int {
 	return n
 }
 
-// at returns block i: rows from..to-1 of a segment.
-func (b *blocks) at(i int) (s backend.Segment, from, to int) {
-	at := sort.Search(len(b.first), func(k int) bool { return b.first[k] > i }) - 1
-	s = b.segs[at]
-	from = (i - b.first[at]) * b.size
-	return s, from, min(from+b.size, s.Rows)
+// block returns block i: rows begin..end-1 of a segment.
+func (b *segmentBlocks) block(i int) (s backend.Segment, begin, end int) {
+	k := sort.Search(len(b.first), func(k int) bool { return b.first[k] > i }) - 1
+	s = b.segs[k]
+	begin = (i - b.first[k]) * b.size
+	return s, begin, min(begin+b.size, s.Rows)
 }

@@ -8,42 +8,46 @@ import (
 
 const (
 	visitWords = 3 << 19 // logits that are held at a time, 6 MB
-	visitItems = 4       // ranges of panels a thread
+	visitItems = 4       // ranges of panels for each thread
 )
 
-// HeadVisit passes on all logits of each row. It holds those of a few rows at a time.
+// HeadVisit calls visit with all logits of each row. It holds those of a few rows at a time.
 func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head,
 	visit func(row int, logits []float32)) {
 	backend.CheckHead("HeadVisit", x, rows, head)
 	b.mu.Lock()
-	defer b.done()
-	h := &b.heads
+	defer b.finishCall()
+	h := &b.head
 	h.prepare(x, head)
 	h.visit = visit
-	k := h.w.k
-	group := max(1, min(headRows, visitWords/h.width())/k.Rows) * k.Rows
+	k := h.weights.kernel
+	group := max(1, min(headRows, visitWords/h.paddedWidth())/k.Rows) * k.Rows
 	for base := 0; base < rows; base += group {
 		h.packRows(base, min(group, rows-base))
-		h.logits.get(h.rows * h.width())
-		h.ranges = min(h.w.panels(), visitItems*b.pool.Threads())
-		b.pool.For(h.ranges, h.product)
-		b.pool.For(h.rows, h.visitRow)
+		h.logits.get(h.rows * h.paddedWidth())
+		h.ranges = min(h.weights.panelCount(), visitItems*b.pool.Threads())
+		b.pool.For(h.ranges, h.productFunc)
+		b.pool.For(h.rows, h.visitFunc)
 	}
-	h.release()
+	h.dropArguments()
 }
 
-// width returns the columns of all panels.
-func (h *heads) width() int { return h.w.panels() * h.w.k.Columns }
+// paddedWidth returns the columns of all panels.
+func (h *headJob) paddedWidth() int { return h.weights.panelCount() * h.weights.kernel.Columns }
 
-func (h *heads) productPanels(worker, i int) {
-	n, width := h.w.panels(), h.width()
+// computePanels computes the logits of range i of the panels.
+func (h *headJob) computePanels(worker, i int) {
+	n := h.weights.panelCount()
+	width := h.paddedWidth()
 	for j := n * i / h.ranges; j < n*(i+1)/h.ranges; j++ {
-		h.w.tile(h.logits.data[j*h.w.k.Columns:], width, h.packed, h.rows, j, &h.b.workers[worker])
+		tile := h.logits.data[j*h.weights.kernel.Columns:]
+		h.weights.computeTile(tile, width, h.packed, h.rows, j, &h.backend.workers[worker])
 	}
 }
 
-func (h *heads) visitOne(_, row int) {
-	x := h.logits.data[row*h.width():][:h.w.out]
+// visitRow finishes the logits of a row of the pass and passes them on.
+func (h *headJob) visitRow(_, row int) {
+	x := h.logits.data[row*h.paddedWidth():][:h.weights.out]
 	h.finishLogits(x, 0)
-	h.visit(h.base+row, x)
+	h.visit(h.firstRow+row, x)
 }
