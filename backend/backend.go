@@ -22,7 +22,9 @@ const (
 	F32  Precision = iota // float32 weights and activations
 	BF16                  // both rounded to bfloat16, to nearest even
 	Int8                  // weights with a scale per channel, activations with a scale per row
-	// weights in a block format, activations with a scale per 256 values: see PackBlocks
+
+	// Blocks are weights in a block format, and activations with a scale per 256 values: see
+	// BlockPacker.
 	Blocks
 )
 
@@ -43,7 +45,9 @@ type Matrix interface {
 	Out() int
 	In() int
 	Precision() Precision
-	Bytes() int // device memory it takes
+
+	// Bytes returns the device memory that the matrix takes.
+	Bytes() int
 }
 
 // RowFunc writes row i of an [out, in] matrix to dst, len(dst) = in. Pack calls it from several
@@ -54,9 +58,13 @@ type RowFunc func(i int, dst []float32)
 //
 //	y = act(product + bias) * times; dst = y, or dst += y with Add.
 type Epilogue struct {
-	Bias *tensor.Dense // [out], nil for none
-	Act  Activation
-	Add  bool // accumulate into dst: the residual connection
+	// Bias is [out], nil for none.
+	Bias *tensor.Dense
+
+	Act Activation
+
+	// Add accumulates into dst: the residual connection.
+	Add bool
 
 	// Times [*, out] is multiplied in row by row: the other half of a gated MLP (Shazeer 2020, "GLU
 	// variants improve transformer"). Nil means 1. It may be dst, unless Add is set. Only Linear
@@ -79,19 +87,29 @@ type Segment struct {
 
 // Heads is the shape of an attention layer.
 type Heads struct {
-	Heads, HeadDim int
-	// number of key and value heads, each for Heads/KV query heads; 0 means Heads
-	KV     int
-	Keys   int  // rows attend to keys and values 0..Keys-1
-	Causal bool // a row attends only to keys up to its own position (GPT-2)
-	// with Causal, a row attends to keys up to the end of its own block of Block positions, a power
-	// of two; 0 means 1
+	// Heads is the number of query heads, HeadDim the numbers of a head.
+	Heads   int
+	HeadDim int
+
+	// KV is the number of key and value heads, each for Heads/KV query heads; 0 means Heads.
+	KV int
+
+	// Keys limits what rows attend to: keys and values 0..Keys-1.
+	Keys int
+
+	// Causal makes a row attend only to keys up to its own position (GPT-2).
+	Causal bool
+
+	// Block, with Causal, makes a row attend to keys up to the end of its own block of Block
+	// positions, a power of two; 0 means 1.
 	Block int
-	// without Causal, rows attend only to keys at most Window positions away; 0: to all. Only a
-	// LocalAttention computes it.
+
+	// Window, without Causal, makes rows attend only to keys at most Window positions away; 0 means
+	// to all. Only a LocalAttention computes it.
 	Window int
-	// the factors of both products may be rounded, to 8 bits or more each; softmax and sums stay
-	// float32
+
+	// BF16 allows the factors of both products to be rounded, to 8 bits or more each. Softmax and
+	// sums stay float32.
 	BF16 bool
 }
 
@@ -119,7 +137,8 @@ func (h Heads) EndKey(pos int) int {
 	case !h.Causal:
 		return h.Keys
 	}
-	return min(h.Keys, (pos|(max(h.Block, 1)-1))+1)
+	lastOfBlock := pos | (max(h.Block, 1) - 1) // Block is a power of two
+	return min(h.Keys, lastOfBlock+1)
 }
 
 // Rotary holds the cosines and sines of a rotary embedding, [positions, half] each, float32 as the
@@ -141,12 +160,21 @@ type Head struct {
 // HeadStats are reductions over p = softmax(logits) of each row. Nil slices are not computed; the
 // others receive one value per row.
 type HeadStats struct {
+	// Beta is the exponent of LogMoment, log sum_x p(x)^Beta.
 	Beta      float64
-	LogMoment []float64 // log sum_x p(x)^Beta
-	Entropy   []float64 // nats
-	P1, P2    []float64 // the two largest probabilities
-	Arg       []int32   // argmax, the lowest index among equals
-	LogSum    []float64 // log sum_x exp(logit): finite unless a logit is NaN or +Inf, or all are -Inf
+	LogMoment []float64
+
+	// Entropy is in nats.
+	Entropy []float64
+
+	// P1 and P2 are the two largest probabilities, Arg the index of the largest, the lowest among
+	// equals.
+	P1, P2 []float64
+	Arg    []int32
+
+	// LogSum is log sum_x exp(logit). It is finite unless there is no distribution: a logit is NaN
+	// or +Inf, or all are -Inf.
+	LogSum []float64
 }
 
 // HeadDraw are samples by inverse CDF, with one uniform number per row. The token of row i is drawn
@@ -155,7 +183,9 @@ type HeadDraw struct {
 	Power   float64
 	Uniform []float64
 	Token   []int32
-	LogP    []float64 // log p(token), of p itself at any Power
+
+	// LogP is log p(token), of p itself at any Power; nil is not computed.
+	LogP []float64
 }
 
 // LocalAttention is a Backend whose Attention supports Heads.Window.
@@ -178,7 +208,7 @@ type Backend interface {
 	Read(dst []float32, src *tensor.Dense, row int)
 
 	// Pack packs a weight matrix once, when a model is loaded.
-	Pack(out, in int, as Precision, row RowFunc) Matrix
+	Pack(out, in int, precision Precision, row RowFunc) Matrix
 
 	// Linear computes dst[:rows] = epilogue(x[:rows] W^T). x [*, in], dst [*, out].
 	Linear(dst, x *tensor.Dense, rows int, w Matrix, e Epilogue)
@@ -232,12 +262,23 @@ type Backend interface {
 // ConvShape describes a convolution or pooling from x [Batch, Height, Width, In] to dst [Batch,
 // OutHeight(), OutWidth(), Out]. Weights are packed [Out, KH*KW*In], the input channel fastest.
 type ConvShape struct {
+	// Batch images of Height by Width pixels of In channels become images of Out channels.
 	Batch, Height, Width, In, Out int
-	KH, KW                        int
-	Stride                        int // 0 means 1
-	PadH, PadW                    int // zero padding on both sides
-	Upsample                      bool
-	// channels of a pixel in dst, and the first one written; 0 means Out and 0
+
+	// KH and KW are the height and width of a window.
+	KH, KW int
+
+	// Stride is the distance between windows; 0 means 1.
+	Stride int
+
+	// PadH and PadW are the zero rows and columns on either side.
+	PadH, PadW int
+
+	// Upsample doubles height and width before the convolution, each pixel becoming four equal ones.
+	Upsample bool
+
+	// DstStride are the channels of a pixel in dst, DstOffset the first one written; 0 means Out
+	// and 0. So several convolutions can write side by side.
 	DstStride, DstOffset int
 }
 
@@ -285,6 +326,8 @@ func ParsePrecision(s string) (Precision, bool) {
 	return F32, false
 }
 
+// precisions are the names of the precisions.
 var precisions = [...]string{F32: "f32", BF16: "bf16", Int8: "int8", Blocks: "blocks"}
 
+// String returns the name that ParsePrecision reads, or blocks.
 func (p Precision) String() string { return precisions[p] }

@@ -43,16 +43,19 @@ func ConvTarget(s ConvShape) (stride, offset int) {
 	return s.DstStride, s.DstOffset
 }
 
+// misuse panics with a kernel's name and what is wrong with its arguments.
 func misuse(kernel, format string, args ...any) {
 	panic(kernel + ": " + fmt.Sprintf(format, args...))
 }
 
+// checkRows checks that t has at least `rows` rows of `width` values.
 func checkRows(kernel, name string, t *tensor.Dense, rows, width int) {
 	if rows < 0 || Rows(t) < rows || Width(t) != width {
 		misuse(kernel, "%s is %v, need [>=%d, %d]", name, t.Shape(), rows, width)
 	}
 }
 
+// checkVector checks that t, unless nil, has n values.
 func checkVector(kernel, name string, t *tensor.Dense, n int) {
 	if t != nil && t.DataSize() != n {
 		misuse(kernel, "%s is %v, need [%d]", name, t.Shape(), n)
@@ -71,11 +74,11 @@ func CheckCopy(kernel string, t *tensor.Dense, row, n int) {
 	}
 }
 
-// CheckRows checks a copy of the rows `at` of src to the first rows of dst.
-func CheckRows(kernel string, dst, src *tensor.Dense, at []int32) {
-	checkRows(kernel, "tensor", dst, len(at), Width(src))
+// CheckRows checks a copy of the rows `indices` of src to the first rows of dst.
+func CheckRows(kernel string, dst, src *tensor.Dense, indices []int32) {
+	checkRows(kernel, "tensor", dst, len(indices), Width(src))
 	rows := Rows(src)
-	for i, r := range at {
+	for i, r := range indices {
 		if r < 0 || int(r) >= rows {
 			misuse(kernel, "index %d is row %d of %v", i, r, src.Shape())
 		}
@@ -127,6 +130,7 @@ func CheckNormHeads(qkv *tensor.Dense, rows int, h Heads, q, k Norm) {
 	checkScale("NormHeads", k, h.HeadDim)
 }
 
+// checkScale checks an RMS norm of `width` values.
 func checkScale(kernel string, n Norm, width int) {
 	checkVector(kernel, "Scale", n.Scale, width)
 	if n.Shift != nil {
@@ -134,6 +138,8 @@ func checkScale(kernel string, n Norm, width int) {
 	}
 }
 
+// checkGroups checks that query heads share key heads evenly and that blocks are powers of two, which
+// EndKey relies on.
 func checkGroups(kernel string, h Heads) {
 	if h.Heads < 1 || h.HeadDim < 1 || h.KV < 0 || h.Heads%h.KVHeads() != 0 || h.Block < 0 ||
 		h.Block&(h.Block-1) != 0 {
@@ -157,6 +163,7 @@ func CheckGroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, grou
 	checkVector(kernel, "Shift", n.Shift, channels)
 }
 
+// checkSegments checks that segments lie within the rows of t and name sequences of the batch.
 func checkSegments(kernel string, t *tensor.Dense, batch int, segs []Segment) {
 	rows := Rows(t)
 	for i, s := range segs {
@@ -166,12 +173,13 @@ func checkSegments(kernel string, t *tensor.Dense, batch int, segs []Segment) {
 	}
 }
 
-// CheckSegmentRows checks that x has the rows of segs, and `per` a row for each sequence.
-func CheckSegmentRows(kernel string, x, per *tensor.Dense, segs []Segment) {
-	checkRows(kernel, "row of a sequence", per, 0, Width(x))
-	checkSegments(kernel, x, Rows(per), segs)
+// CheckSegmentRows checks that x has the rows of segs, and perSequence a row for each sequence.
+func CheckSegmentRows(kernel string, x, perSequence *tensor.Dense, segs []Segment) {
+	checkRows(kernel, "row of a sequence", perSequence, 0, Width(x))
+	checkSegments(kernel, x, Rows(perSequence), segs)
 }
 
+// checkHeads checks queries, keys and values, and returns the length of the sequences.
 func checkHeads(kernel string, q, k, v *tensor.Dense, segs []Segment, h Heads) (length int) {
 	checkGroups(kernel, h)
 	s := k.Shape()
@@ -227,6 +235,7 @@ func CheckHead(kernel string, x *tensor.Dense, rows int, h Head) {
 	checkOutcomes(kernel, h)
 }
 
+// checkOutcomes checks a head's own fields.
 func checkOutcomes(kernel string, h Head) {
 	checkVector(kernel, "Bias", h.Bias, h.W.Out())
 	if h.Outcomes < 1 || h.Outcomes > h.W.Out() {
@@ -234,12 +243,14 @@ func checkOutcomes(kernel string, h Head) {
 	}
 }
 
+// checkResult checks that a result has a value for each row, or none at all.
 func checkResult(kernel, name string, n, rows int) {
 	if n != 0 && n < rows {
 		misuse(kernel, "%s has %d values, need %d", name, n, rows)
 	}
 }
 
+// checkExponent checks that v is finite and not negative: v-v is NaN for the others.
 func checkExponent(kernel, name string, v float64) {
 	if !(v >= 0 && v-v == 0) {
 		misuse(kernel, "%s is %v, need a finite number from 0", name, v)
@@ -275,12 +286,13 @@ func CheckHeadSample(x *tensor.Dense, rows int, h Head, d *HeadDraw) {
 	}
 }
 
+// checkWindows checks the shape of a convolution or pooling that writes `out` channels, and that x and
+// dst are large enough for it.
 func checkWindows(kernel string, dst, x *tensor.Dense, s ConvShape, out int) {
 	stride, offset := ConvTarget(s)
 	if s.Batch < 0 || s.Height < 1 || s.Width < 1 || s.In < 1 || s.KH < 1 || s.KW < 1 ||
-		s.Stride < 0 ||
-		s.PadH < 0 || s.PadW < 0 || s.OutHeight() < 1 || s.OutWidth() < 1 || offset < 0 ||
-		offset+out > stride {
+		s.Stride < 0 || s.PadH < 0 || s.PadW < 0 || s.OutHeight() < 1 || s.OutWidth() < 1 ||
+		offset < 0 || offset+out > stride {
 		misuse(kernel, "shape %+v", s)
 	}
 	if x.DataSize() < s.Batch*s.Height*s.Width*s.In ||
@@ -310,12 +322,14 @@ func CheckConvDoubled(dst, x *tensor.Dense, s ConvShape, w *[4]Matrix, in ConvIn
 	checkInput(kernel, s, in, e)
 }
 
+// checkFilter checks the shape of a convolution's weights.
 func checkFilter(kernel string, s ConvShape, w Matrix, in int) {
 	if w.Out() != s.Out || w.In() != in {
 		misuse(kernel, "weights [%d, %d] for shape %+v", w.Out(), w.In(), s)
 	}
 }
 
+// checkInput checks the map of a convolution's input, and its epilogue.
 func checkInput(kernel string, s ConvShape, in ConvInput, e Epilogue) {
 	if (in.Scale == nil) != (in.Shift == nil) {
 		misuse(kernel, "Scale and Shift go together")

@@ -17,40 +17,58 @@ type Chooser interface {
 	HeadChoose(rows int, project func(first, n int) *tensor.Dense, h Head, c *Choice)
 }
 
+// Limits of HeadChoose.
 const (
 	ChoiceRows  = 1024 // most candidates of one call of project
-	ChoiceGroup = 4096 // most candidates of a group
+	ChoiceGroup = 4096 // most candidates of a group, which a device sorts at once
 )
 
 // Choice holds how the candidates of a batch's sequences are chosen and, after the call, the
 // results.
 type Choice struct {
-	Groups   []Candidates
-	Position []int32 // [rows] position in the sequence, ascending within a group
-	Seed     uint64  // with Step, of the random numbers
-	Step     uint32
+	Groups []Candidates
 
-	Measures [2]rank.Measure // for the first and for the other candidates of a group
-	Order    []int32         // for ByOrder: [positions]
-	Beta     float64         // for ByMoment
-	Noise    float64         // for ByDraw
-	Power    float64         // tokens are drawn from p^Power
+	// Position is [rows]: each candidate's position in its sequence, ascending within a group.
+	Position []int32
 
-	// Results, group after group, in the order of choice.
-	Row   []int32   // [sum of Count] index of the candidate
-	Token []int32   // [sum of DrawCount]
-	LogP  []float64 // [sum of DrawCount] log p(token)
-	// the lowest candidate found without a distribution, -1 for none; drawn ones have it in LogP
+	// Seed and Step are those of the random numbers.
+	Seed uint64
+	Step uint32
+
+	// Measures rank the first and the other candidates of a group.
+	Measures [2]rank.Measure
+
+	// Order is [positions], for ByOrder; Beta is for ByMoment, Noise for ByDraw.
+	Order []int32
+	Beta  float64
+	Noise float64
+
+	// Power is that of p^Power, from which tokens are drawn.
+	Power float64
+
+	// The results, group after group, in the order of choice: the index of each candidate [sum of
+	// Count], and the tokens and their log p [sum of DrawCount].
+	Row   []int32
+	Token []int32
+	LogP  []float64
+
+	// Undefined is the lowest candidate found without a distribution, -1 for none. Candidates whose
+	// token is drawn are not looked at for it: they have NaN in LogP.
 	Undefined int
 }
 
 // Candidates are those of one sequence: rows Row..Row+Rows-1.
 type Candidates struct {
-	Row, Rows  int
-	Sequence   uint32 // of the random numbers
-	FirstCount int    // number chosen by Measures[0]
-	Count      int    // number chosen in all
-	DrawCount  int    // number of these, the first ones, whose tokens are drawn
+	Row, Rows int
+
+	// Sequence is that of the random numbers.
+	Sequence uint32
+
+	// Count candidates are chosen, the first FirstCount of them by Measures[0]. The tokens of the
+	// first DrawCount are drawn.
+	FirstCount int
+	Count      int
+	DrawCount  int
 }
 
 // Counts returns the number of candidates chosen, and the number drawn.

@@ -20,8 +20,10 @@ func (HostCopies) Read(dst []float32, src *tensor.Dense, row int) {
 // Scatter computes dst[to[i]] = src[i] in order: of equal targets the last is kept.
 func (HostCopies) Scatter(dst, src *tensor.Dense, to []int32) {
 	CheckRows("Scatter", src, dst, to)
-	y, x, width := dst.Float32s(), src.Float32s(), Width(src)
+	target := dst.Float32s()
+	source := src.Float32s()
+	width := Width(src)
 	for i, r := range to {
-		copy(y[int(r)*width:][:width], x[i*width:])
+		copy(target[int(r)*width:][:width], source[i*width:])
 	}
 }

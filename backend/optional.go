@@ -42,7 +42,8 @@ func Send(b Backend) {
 
 // MemoryReporter is a Backend with limited memory of its own.
 type MemoryReporter interface {
-	MemoryFree() (free, total int, err error) // in bytes
+	// MemoryFree returns the bytes that are free and those that the device has.
+	MemoryFree() (free, total int, err error)
 }
 
 // HeadLimited is a Backend whose Attention supports heads only up to a certain width.
@@ -77,9 +78,10 @@ type Doubler interface {
 func FoldDoubled(dst, row []float32, in, phase int) {
 	clear(dst[:4*in])
 	for t := range 9 {
-		// of three taps in line, an even pixel has two on its own source, and so has an odd one: the
-		// last two or the first two
-		y, x := (t/3+1-phase/2)/2, (t%3+1-phase%2)/2
+		// Of three taps in line, an even pixel has two on its own source, and so has an odd one: the
+		// last two or the first two.
+		y := (t/3 + 1 - phase/2) / 2
+		x := (t%3 + 1 - phase%2) / 2
 		sum := dst[(2*y+x)*in:][:in]
 		for c, v := range row[t*in:][:in] {
 			sum[c] += v
@@ -117,9 +119,13 @@ type BlockType = quant.Type
 
 // BlockRows are rows of weights in a block format.
 type BlockRows struct {
-	Out  int // rows
+	// Out is the number of rows.
+	Out int
+
 	Type BlockType
-	Row  func(i int, dst []byte) // writes row i's blocks; concurrency as for RowFunc
+
+	// Row writes row i's blocks to dst. Like a RowFunc, it is called from several goroutines.
+	Row func(i int, dst []byte)
 }
 
 // BlockPacker is a Backend that multiplies weights in block formats directly: activations are
@@ -146,8 +152,8 @@ func CheckBlocks(in int, parts []BlockRows) (out int) {
 	}
 	for _, p := range parts {
 		if p.Out < 1 || in < 1 || in%p.Type.Values() != 0 {
-			panic(fmt.Sprintf("PackBlocks: [%d, %d] weights of %v, need rows of whole blocks of %d", p.Out,
-				in, p.Type, p.Type.Values()))
+			panic(fmt.Sprintf("PackBlocks: [%d, %d] weights of %v, need rows of whole blocks of %d",
+				p.Out, in, p.Type, p.Type.Values()))
 		}
 		out += p.Out
 	}

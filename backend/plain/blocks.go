@@ -5,9 +5,9 @@ import (
 	"unmask/internal/quant"
 )
 
-// PackBlocks keeps the weights' values.
+// PackBlocks keeps the weights' values as float32; Linear rounds the activations as for blocks.
 func (d *Device) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix {
-	m := &matrix{out: backend.CheckBlocks(in, parts), in: in, as: backend.Blocks}
+	m := &matrix{out: backend.CheckBlocks(in, parts), in: in, precision: backend.Blocks}
 	m.w = make([]float32, m.out*in)
 	w := m.w
 	for _, p := range parts {
@@ -21,15 +21,16 @@ func (d *Device) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix {
 	return m
 }
 
-// roundGroups rounds each 256 values of a row, and those at its end, to 255 levels of their own, or
-// each 32 of a shorter row.
+// roundGroups rounds each 256 values of a row, and those at its end, to 255 levels of their own. A
+// row shorter than 256 has levels for each 32 values.
 func roundGroups(x []float32) {
-	each := 256
-	if len(x) < each {
-		each = 32
+	group := 256
+	if len(x) < group {
+		group = 32
 	}
-	for n := 0; len(x) > 0; x = x[n:] {
-		n = min(each, len(x))
-		round(x[:n], backend.Int8)
+	for len(x) > 0 {
+		n := min(group, len(x))
+		roundTo(x[:n], backend.Int8)
+		x = x[n:]
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"unmask/backend"
 )
 
-// logits returns Scale*(x W^T + bias) of one row, all columns.
-func logits(h backend.Head, x []float32) []float64 {
-	y := product(h.W, x)
+// rowLogits returns Scale*(x W^T + bias) of one row, all columns.
+func rowLogits(h backend.Head, x []float32) []float64 {
+	y := multiplyRow(h.W, x)
 	for i, v := range y {
-		y[i] = (v + at(h.Bias, i, 0)) * float64(backend.HeadScale(h))
+		y[i] = (v + valueOr(h.Bias, i, 0)) * float64(backend.HeadScale(h))
 	}
 	return y
 }
@@ -23,41 +23,47 @@ func logits(h backend.Head, x []float32) []float64 {
 func (d *Device) HeadStats(x *tensor.Dense, rows int, h backend.Head, s *backend.HeadStats) {
 	backend.CheckHeadStats(x, rows, h, s)
 	for i := range rows {
-		l := logits(h, row(x, i))[:h.Outcomes]
-		sum := logSumExp(l, 1)
-		none := !finite(sum)
-		var entropy float64
-		p1, p2, arg := 0.0, 0.0, int32(-1)
-		for t, v := range l {
-			lp := v - sum
-			p := math.Exp(lp)
+		logits := rowLogits(h, row(x, i))[:h.Outcomes]
+		logSum := logSumExp(logits, 1)
+		undefined := !isFinite(logSum)
+
+		var entropy, p1, p2 float64
+		arg := int32(-1)
+		for t, v := range logits {
+			logP := v - logSum
+			p := math.Exp(logP)
 			if p > 0 { // 0 log 0 = 0
-				entropy -= p * lp
+				entropy -= p * logP
 			}
-			if p > p1 || arg < 0 && !none {
-				p1, p2, arg = p, p1, int32(t)
+			if p > p1 || arg < 0 && !undefined {
+				p2 = p1
+				p1 = p
+				arg = int32(t)
 			} else {
 				p2 = max(p2, p)
 			}
 		}
-		set(s.LogSum, i, sum, false)
-		set(s.LogMoment, i, logSumExp(l, s.Beta)-s.Beta*sum, none)
-		set(s.Entropy, i, entropy, none)
-		set(s.P1, i, p1, none)
-		set(s.P2, i, p2, none)
+
+		setResult(s.LogSum, i, logSum, false)
+		setResult(s.LogMoment, i, logSumExp(logits, s.Beta)-s.Beta*logSum, undefined)
+		setResult(s.Entropy, i, entropy, undefined)
+		setResult(s.P1, i, p1, undefined)
+		setResult(s.P2, i, p2, undefined)
 		if s.Arg != nil {
 			s.Arg[i] = arg
 		}
 	}
 }
 
-func finite(x float64) bool { return x-x == 0 }
+// isFinite reports whether x is neither NaN nor infinite.
+func isFinite(x float64) bool { return x-x == 0 }
 
-func set(dst []float64, i int, v float64, none bool) {
+// setResult sets dst[i], unless dst is nil, to v or, if v is undefined, to NaN.
+func setResult(dst []float64, i int, v float64, undefined bool) {
 	if dst == nil {
 		return
 	}
-	if none {
+	if undefined {
 		v = math.NaN()
 	}
 	dst[i] = v
@@ -68,38 +74,48 @@ func set(dst []float64, i int, v float64, none bool) {
 func (d *Device) HeadSample(x *tensor.Dense, rows int, h backend.Head, s *backend.HeadDraw) {
 	backend.CheckHeadSample(x, rows, h, s)
 	for i := range rows {
-		l := logits(h, row(x, i))[:h.Outcomes]
-		sum, power := logSumExp(l, 1), logSumExp(l, s.Power)
-		token, logp := int32(-1), math.NaN()
-		if finite(sum) {
-			var cum float64
-			for t, v := range l {
-				if math.IsInf(v, -1) {
-					continue
-				}
-				p := math.Exp(s.Power*v - power)
-				if p == 0 {
-					continue
-				}
-				cum += p
-				token, logp = int32(t), v-sum // the last outcome, if rounding ends the sum below 1
-				if cum > s.Uniform[i] {
-					break
-				}
-			}
-		}
+		logits := rowLogits(h, row(x, i))[:h.Outcomes]
+		token, logP := drawOutcome(logits, s.Power, s.Uniform[i])
 		s.Token[i] = token
-		set(s.LogP, i, logp, false)
+		setResult(s.LogP, i, logP, false)
 	}
 }
 
-// HeadVisit passes on all logits of each row.
+// drawOutcome returns the outcome that a uniform number draws from p^power, and its log p.
+func drawOutcome(logits []float64, power, uniform float64) (token int32, logP float64) {
+	token = -1
+	logP = math.NaN()
+	logSum := logSumExp(logits, 1)
+	if !isFinite(logSum) {
+		return token, logP
+	}
+	logPowers := logSumExp(logits, power)
+	cumulative := 0.0
+	for t, v := range logits {
+		if math.IsInf(v, -1) {
+			continue
+		}
+		p := math.Exp(power*v - logPowers)
+		if p == 0 {
+			continue
+		}
+		cumulative += p
+		token = int32(t) // the last outcome is drawn if rounding ends the sum below 1
+		logP = v - logSum
+		if cumulative > uniform {
+			break
+		}
+	}
+	return token, logP
+}
+
+// HeadVisit calls visit with all logits of each row.
 func (d *Device) HeadVisit(x *tensor.Dense, rows int, h backend.Head,
 	visit func(row int, logits []float32)) {
 	backend.CheckHead("HeadVisit", x, rows, h)
 	for i := range rows {
 		y := make([]float32, h.W.Out())
-		store(y, logits(h, row(x, i)), nil, backend.Epilogue{})
+		storeRow(y, rowLogits(h, row(x, i)), nil, backend.Epilogue{})
 		visit(i, y)
 	}
 }

@@ -11,31 +11,32 @@ import (
 
 // matrix holds weights as float32, rounded to values of its precision.
 type matrix struct {
-	out, in int
-	as      backend.Precision
-	w       []float32 // [out, in]
+	out, in   int
+	precision backend.Precision
+	w         []float32 // [out, in]
 }
 
 func (m *matrix) Out() int                     { return m.out }
 func (m *matrix) In() int                      { return m.in }
-func (m *matrix) Precision() backend.Precision { return m.as }
+func (m *matrix) Precision() backend.Precision { return m.precision }
 func (m *matrix) Bytes() int                   { return 4 * len(m.w) }
 
 // Pack rounds the weights to a precision: nothing, bfloat16, or 255 levels a channel.
-func (d *Device) Pack(out, in int, as backend.Precision, row backend.RowFunc) backend.Matrix {
-	m := &matrix{out: out, in: in, as: as, w: make([]float32, out*in)}
+func (d *Device) Pack(out, in int, precision backend.Precision,
+	row backend.RowFunc) backend.Matrix {
+	m := &matrix{out: out, in: in, precision: precision, w: make([]float32, out*in)}
 	for i := range out {
-		r := m.w[i*in : (i+1)*in]
-		row(i, r)
-		round(r, as)
+		weights := m.w[i*in : (i+1)*in]
+		row(i, weights)
+		roundTo(weights, precision)
 	}
 	return m
 }
 
-// round replaces x by the nearest values of a precision. Int8 has levels -127..127 times
+// roundTo replaces x by the nearest values of a precision. Int8 has levels -127..127 times
 // max|x|/127, for each row.
-func round(x []float32, as backend.Precision) {
-	switch as {
+func roundTo(x []float32, precision backend.Precision) {
+	switch precision {
 	case backend.F32:
 	case backend.Blocks:
 		roundGroups(x)
@@ -51,20 +52,21 @@ func round(x []float32, as backend.Precision) {
 		if top == 0 {
 			return
 		}
-		scale, inverse := top/127, 127/top
+		scale := top / 127
+		inverse := 127 / top
 		for i, v := range x {
 			x[i] = float32(math.RoundToEven(float64(v*inverse))) * scale
 		}
 	default:
-		panic(unknown("Pack", as))
+		panic(unknownValue("Pack", precision))
 	}
 }
 
-// product returns x W^T for one row x, which is rounded to W's precision first.
-func product(w backend.Matrix, x []float32) []float64 {
+// multiplyRow returns x W^T for one row x, which is rounded to W's precision first.
+func multiplyRow(w backend.Matrix, x []float32) []float64 {
 	m := w.(*matrix)
 	x = append([]float32(nil), x...)
-	round(x, m.as)
+	roundTo(x, m.precision)
 	y := make([]float64, m.out)
 	for o := range y {
 		for i, v := range m.w[o*m.in : (o+1)*m.in] {
@@ -74,10 +76,10 @@ func product(w backend.Matrix, x []float32) []float64 {
 	return y
 }
 
-// store writes act(y + bias) * times to dst, or adds it; nil times is 1.
-func store(dst []float32, y []float64, times []float32, e backend.Epilogue) {
+// storeRow writes act(y + bias) * times to dst, or adds it; nil times is 1.
+func storeRow(dst []float32, y []float64, times []float32, e backend.Epilogue) {
 	for i, v := range y {
-		v = activate(v+at(e.Bias, i, 0), e.Act)
+		v = applyActivation(v+valueOr(e.Bias, i, 0), e.Act)
 		if times != nil {
 			v *= float64(times[i])
 		}
@@ -96,6 +98,6 @@ func (d *Device) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e back
 		if e.Times != nil {
 			times = row(e.Times, i)
 		}
-		store(row(dst, i), product(w, row(x, i)), times, e)
+		storeRow(row(dst, i), multiplyRow(w, row(x, i)), times, e)
 	}
 }

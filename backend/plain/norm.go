@@ -12,14 +12,16 @@ import (
 func (d *Device) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	backend.CheckLayerNorm(dst, x, rows, n)
 	for i := range rows {
-		y, x := row(dst, i), row(x, i)
+		y := row(dst, i)
+		x := row(x, i)
 		var m moments
 		for _, v := range x {
 			m.add(v)
 		}
-		mean, r := m.mean(), m.inverse(n.Eps)
+		mean := m.mean()
+		inverse := m.inverse(n.Eps)
 		for j, v := range x {
-			y[j] = float32((float64(v)-mean)*r*at(n.Scale, j, 1) + at(n.Shift, j, 0))
+			y[j] = float32((float64(v)-mean)*inverse*valueOr(n.Scale, j, 1) + valueOr(n.Shift, j, 0))
 		}
 	}
 }
@@ -28,7 +30,7 @@ func (d *Device) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 func (d *Device) RMSNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	backend.CheckRMSNorm(dst, x, rows, n)
 	for i := range rows {
-		rms(row(dst, i), row(x, i), n)
+		normaliseRow(row(dst, i), row(x, i), n)
 	}
 }
 
@@ -38,23 +40,25 @@ func (d *Device) NormHeads(qkv *tensor.Dense, rows int, h backend.Heads, q, k ba
 	for i := range rows {
 		x := row(qkv, i)
 		for j := range h.Heads + h.KVHeads() {
-			head, n := x[j*h.HeadDim:][:h.HeadDim], q
+			head := x[j*h.HeadDim:][:h.HeadDim]
+			norm := q
 			if j >= h.Heads {
-				n = k
+				norm = k
 			}
-			rms(head, head, n)
+			normaliseRow(head, head, norm)
 		}
 	}
 }
 
-func rms(dst, x []float32, n backend.Norm) {
+// normaliseRow is RMSNorm of one row.
+func normaliseRow(dst, x []float32, n backend.Norm) {
 	var sum float64
 	for _, v := range x {
 		sum += float64(v) * float64(v)
 	}
-	r := 1 / math.Sqrt(sum/float64(len(x))+float64(n.Eps))
+	inverse := 1 / math.Sqrt(sum/float64(len(x))+float64(n.Eps))
 	for i, v := range x {
-		dst[i] = float32(float64(v) * r * at(n.Scale, i, 1))
+		dst[i] = float32(float64(v) * inverse * valueOr(n.Scale, i, 1))
 	}
 }
 
@@ -63,7 +67,8 @@ func rms(dst, x []float32, n backend.Norm) {
 func (d *Device) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channels, groups int,
 	n backend.Norm) {
 	backend.CheckGroupNorm(scale, shift, x, batch, pixels, channels, groups, n)
-	size, data := channels/groups, x.Float32s()
+	size := channels / groups // channels of a group
+	data := x.Float32s()
 	for b := range batch {
 		for g := range groups {
 			var m moments
@@ -72,32 +77,36 @@ func (d *Device) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channel
 					m.add(data[(b*pixels+p)*channels+c])
 				}
 			}
-			mean, r := m.mean(), m.inverse(n.Eps)
+			mean := m.mean()
+			inverse := m.inverse(n.Eps)
 			for c := g * size; c < (g+1)*size; c++ {
-				s := r * at(n.Scale, c, 1)
+				s := inverse * valueOr(n.Scale, c, 1)
 				scale.Float32s()[b*channels+c] = float32(s)
-				shift.Float32s()[b*channels+c] = float32(at(n.Shift, c, 0) - mean*s)
+				shift.Float32s()[b*channels+c] = float32(valueOr(n.Shift, c, 0) - mean*s)
 			}
 		}
 	}
 }
 
-// moments accumulates mean and variance (Welford's recurrence).
+// moments accumulates mean and variance (Welford's recurrence, which does not lose digits where the
+// mean is far larger than the differences from it).
 type moments struct {
-	n, m, s float64
+	n       float64
+	average float64
+	squares float64 // sum of squared differences from the mean
 }
 
 func (m *moments) add(v float32) {
 	m.n++
-	d := float64(v) - m.m
-	m.m += d / m.n
-	m.s += d * (float64(v) - m.m)
+	d := float64(v) - m.average
+	m.average += d / m.n
+	m.squares += d * (float64(v) - m.average)
 }
 
-func (m *moments) mean() float64 { return m.m }
+func (m *moments) mean() float64 { return m.average }
 
 // inverse returns 1/sqrt(variance + eps), with the population's variance.
-func (m *moments) inverse(eps float32) float64 { return 1 / math.Sqrt(m.s/m.n+float64(eps)) }
+func (m *moments) inverse(eps float32) float64 { return 1 / math.Sqrt(m.squares/m.n+float64(eps)) }
 
 // Activate applies f to rows of x in place.
 func (d *Device) Activate(x *tensor.Dense, rows int, f backend.Activation) {
@@ -105,13 +114,13 @@ func (d *Device) Activate(x *tensor.Dense, rows int, f backend.Activation) {
 	for i := range rows {
 		x := row(x, i)
 		for j, v := range x {
-			x[j] = float32(activate(float64(v), f))
+			x[j] = float32(applyActivation(float64(v), f))
 		}
 	}
 }
 
-// activate returns f(x). At -Inf it is the limit 0 for all but Identity.
-func activate(x float64, f backend.Activation) float64 {
+// applyActivation returns f(x). At -Inf it is the limit 0 for all but Identity.
+func applyActivation(x float64, f backend.Activation) float64 {
 	switch {
 	case f == backend.Identity:
 		return x
@@ -124,7 +133,7 @@ func activate(x float64, f backend.Activation) float64 {
 	case f == backend.SiLU:
 		return x * sigmoid(x)
 	}
-	panic(unknown("Activate", f))
+	panic(unknownValue("Activate", f))
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
@@ -134,7 +143,8 @@ func (d *Device) Modulate(x, scale, shift *tensor.Dense, segs []backend.Segment)
 	backend.CheckSegmentRows("Modulate", x, scale, segs)
 	backend.CheckSegmentRows("Modulate", x, shift, segs)
 	for _, s := range segs {
-		a, b := row(scale, s.Seq), row(shift, s.Seq)
+		a := row(scale, s.Seq)
+		b := row(shift, s.Seq)
 		for i := range s.Rows {
 			x := row(x, s.Row+i)
 			for j, v := range x {
@@ -151,7 +161,8 @@ func (d *Device) GateAdd(dst, x, gate *tensor.Dense, segs []backend.Segment) {
 	for _, s := range segs {
 		g := row(gate, s.Seq)
 		for i := range s.Rows {
-			y, x := row(dst, s.Row+i), row(x, s.Row+i)
+			y := row(dst, s.Row+i)
+			x := row(x, s.Row+i)
 			for j, v := range x {
 				y[j] = float32(float64(y[j]) + float64(g[j])*float64(v))
 			}

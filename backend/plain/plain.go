@@ -42,7 +42,8 @@ func (d *Device) Gather(dst, src *tensor.Dense, from []int32) {
 func (d *Device) AddRows(dst, src *tensor.Dense, from []int32) {
 	backend.CheckRows("AddRows", dst, src, from)
 	for i, r := range from {
-		y, x := row(dst, i), row(src, int(r))
+		y := row(dst, i)
+		x := row(src, int(r))
 		for j := range y {
 			y[j] += x[j]
 		}
@@ -53,7 +54,8 @@ func (d *Device) AddRows(dst, src *tensor.Dense, from []int32) {
 func (d *Device) AddScaled(dst, src *tensor.Dense, from []int32, scale []float32) {
 	backend.CheckScaled(dst, src, from, scale)
 	for i, r := range from {
-		y, x := row(dst, i), row(src, int(r))
+		y := row(dst, i)
+		x := row(src, int(r))
 		for j := range y {
 			y[j] = float32(float64(y[j]) + float64(scale[i])*float64(x[j]))
 		}
@@ -66,14 +68,15 @@ func row(t *tensor.Dense, i int) []float32 {
 	return t.Float32s()[i*w : (i+1)*w]
 }
 
-// at returns t[i], or `otherwise` if t is nil.
-func at(t *tensor.Dense, i int, otherwise float64) float64 {
+// valueOr returns t[i], or `otherwise` if t is nil.
+func valueOr(t *tensor.Dense, i int, otherwise float64) float64 {
 	if t == nil {
 		return otherwise
 	}
 	return float64(t.Float32s()[i])
 }
 
-func unknown(kernel string, what any) string {
+// unknownValue is the panic of a kernel that does not know a value of an enumeration.
+func unknownValue(kernel string, what any) string {
 	return fmt.Sprintf("plain: %s: unknown %T %v", kernel, what, what)
 }

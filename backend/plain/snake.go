@@ -17,8 +17,8 @@ func (d *Device) Snake(dst, x *tensor.Dense, from []int32, alpha *tensor.Dense) 
 			y := 0.0
 			if r >= 0 {
 				v := float64(x.Float32s()[int(r)*n+c])
-				s := math.Sin(at(alpha, c, 0) * v)
-				y = v + s*s*at(alpha, n+c, 0)
+				s := math.Sin(valueOr(alpha, c, 0) * v)
+				y = v + s*s*valueOr(alpha, n+c, 0)
 			}
 			dst.Float32s()[i*n+c] = float32(y)
 		}
