@@ -138,8 +138,8 @@ func checkScale(kernel string, n Norm, width int) {
 	}
 }
 
-// checkGroups checks that query heads share key heads evenly and that blocks are powers of two, which
-// EndKey relies on.
+// checkGroups checks that query heads share key heads evenly and that blocks are powers of two,
+// which EndKey relies on.
 func checkGroups(kernel string, h Heads) {
 	if h.Heads < 1 || h.HeadDim < 1 || h.KV < 0 || h.Heads%h.KVHeads() != 0 || h.Block < 0 ||
 		h.Block&(h.Block-1) != 0 {
@@ -286,8 +286,8 @@ func CheckHeadSample(x *tensor.Dense, rows int, h Head, d *HeadDraw) {
 	}
 }
 
-// checkWindows checks the shape of a convolution or pooling that writes `out` channels, and that x and
-// dst are large enough for it.
+// checkWindows checks the shape of a convolution or pooling that writes `out` channels, and that x
+// and dst are large enough for it.
 func checkWindows(kernel string, dst, x *tensor.Dense, s ConvShape, out int) {
 	stride, offset := ConvTarget(s)
 	if s.Batch < 0 || s.Height < 1 || s.Width < 1 || s.In < 1 || s.KH < 1 || s.KW < 1 ||

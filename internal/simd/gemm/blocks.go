@@ -30,16 +30,26 @@ import (
 //
 // Sums are exact, so C has the same bits on every instruction set.
 type Blocks struct {
-	Type    quant.Type
-	Rows    int     // of a panel of A
-	Columns int     // of a panel of B
-	Cache   int     // as Kernel's
-	Tile    *Kernel // of float32 and the same sizes, only to finish tiles: its Store
+	Type quant.Type
 
-	heights  []blockHeight // the largest first
-	many     []blockHeight // the same for enough rows or more, which unpack levels once; may be nil
-	enough   int
-	flip     bool // B's bytes are unsigned: Q8_0's are shifted by 128
+	// Rows, Columns and Cache are as in Kernel.
+	Rows    int
+	Columns int
+	Cache   int
+
+	// Tile is a float32 kernel of the same sizes. It only finishes tiles: its Store.
+	Tile *Kernel
+
+	// heights are the kernels by the panels' heights, the largest first. For manyRows rows or more,
+	// `many` is used instead, unless it is nil: its kernels unpack levels once for all rows.
+	heights  []blockHeight
+	many     []blockHeight
+	manyRows int
+
+	// flip says that B's bytes are unsigned: Q8_0's are shifted by 128.
+	flip bool
+
+	// The kernels beside the products: see the plain Go twins.
 	largest  func(x *float32, n int) float32
 	quantise func(dst, sums, x, inverse *float32, n int)
 	unpack   func(dst, src, high *float32, width, half, blocks, stride int)
@@ -53,14 +63,19 @@ type Blocks struct {
 type multiplyBlocks = func(a, b, mins, c, p *float32, ldc, panels, skip, records, words int,
 	next uintptr, step int)
 
+// blockHeight is the kernel for panels of a number of rows.
 type blockHeight struct {
-	rows    int
-	run     multiplyBlocks
-	fetches int  // lines of each 32 values
-	packed  bool // it takes levels as they are packed, and one panel a call if it has one row
+	rows int
+	run  multiplyBlocks
+
+	// fetches is the number of cache lines that it prefetches for each 32 values.
+	fetches int
+
+	// packed says that it takes levels as they are packed, and one panel a call if it has one row.
+	packed bool
 }
 
-// blockHeights returns kernels that have the same properties.
+// blockHeights returns kernels that share fetches and packed, one for each of rows.
 func blockHeights(fetches int, packed bool, rows []int, run ...multiplyBlocks) (all []blockHeight) {
 	for i, n := range rows {
 		all = append(all, blockHeight{n, run[i], fetches, packed})
@@ -79,7 +94,9 @@ func BlocksFor(level simd.Level, t quant.Type) *Blocks { return blocksFor(level,
 
 // tiled sets the sizes of k, whose kernels it has, and how its tiles are stored.
 func (k *Blocks) tiled(columns, cache int, f finish) *Blocks {
-	k.Rows, k.Columns, k.Cache = k.heights[0].rows, columns, cache
+	k.Rows = k.heights[0].rows
+	k.Columns = columns
+	k.Cache = cache
 	k.Tile = &Kernel{Format: F32, Rows: k.Rows, Columns: columns, Cache: cache, finish: f}
 	return k
 }
@@ -110,8 +127,8 @@ func groupOf(depth int) int {
 
 // SizeA returns the number of words that rows of A take.
 func (k *Blocks) SizeA(rows, depth int) int {
-	each := groupOf(depth)
-	return rows * (depth/each*k.groupA(each/run) + k.groupA(depth%each/run))
+	size := groupOf(depth)
+	return rows * (depth/size*k.groupA(size/run) + k.groupA(depth%size/run))
 }
 
 // Scratch returns the number of words of working memory that Mul needs.
@@ -141,7 +158,9 @@ func (k *Blocks) Mul(c []float32, ldc int, a, b []float32, rows, depth int, scra
 	if rows == 0 {
 		return
 	}
-	_, _, _ = c[(rows-1)*ldc+k.Columns-1], a[k.SizeA(rows, depth)-1], b[k.SizeB(depth)-1]
+	_ = c[(rows-1)*ldc+k.Columns-1] // the assembly checks no bounds
+	_ = a[k.SizeA(rows, depth)-1]
+	_ = b[k.SizeB(depth)-1]
 	if ldc == k.Columns {
 		clear(c[:rows*ldc])
 	} else {
@@ -149,61 +168,85 @@ func (k *Blocks) Mul(c []float32, ldc int, a, b []float32, rows, depth int, scra
 			clear(c[i*ldc:][:k.Columns])
 		}
 	}
-	tile, scratch := scratch[:k.Rows*k.Columns], scratch[k.Rows*k.Columns:]
+	tile := scratch[:k.Rows*k.Columns]
+	scratch = scratch[k.Rows*k.Columns:]
 	heights := k.heights
-	if k.many != nil && rows >= k.enough {
+	if k.many != nil && rows >= k.manyRows {
 		heights = k.many
 	}
-	packed, unpacked, fetches := calls(heights, rows)
-	each := groupOf(depth)
-	var n, size, sizeA, step int // of a group: 32 values, words of B, of a row, bytes between fetches
-	whole := k.SizeA(1, depth)
-	for from, at := 0, 0; from < depth; from, at, b = from+each, at+sizeA, b[size:] {
-		if left := min(each, depth-from) / run; left != n {
-			n, size, sizeA = left, k.SizeB(left*run), k.groupA(left)
-			// as much as a group is fetched while all panels pass, evenly, from the next one's middle on
-			step = (4*size + n*fetches - 1) / (n * fetches)
+	anyPacked, anyUnpacked, fetches := kernelUse(heights, rows)
+
+	// Of the current group: its number of 32 values, its words of B, those of a row of A, and the
+	// bytes between fetches. They change at most once, for a shorter last group.
+	var n, sizeB, sizeA, step int
+	groupSize := groupOf(depth)
+	rowWords := k.SizeA(1, depth)
+	rowOffset := 0 // words of a row of A before the group
+	for first := 0; first < depth; first += groupSize {
+		if runs := min(groupSize, depth-first) / run; runs != n {
+			n = runs
+			sizeB = k.SizeB(n * run)
+			sizeA = k.groupA(n)
+			// As much as a group is fetched while all panels pass, evenly, from the next one's
+			// middle on.
+			step = (4*sizeB + n*fetches - 1) / (n * fetches)
 		}
-		records, scales, mins := &b[0], &tile[0], (*float32)(nil)
-		if unpacked && k.Type != quant.Q8_0 {
+		records := &b[0]
+		if anyUnpacked && k.Type != quant.Q8_0 {
 			records = k.unpackGroup(scratch, b, n)
 		}
-		if packed {
+		scales := &tile[0]
+		if anyPacked {
 			scales = k.groupScales(scratch, b, n)
 		}
+		var mins *float32
 		if k.Type.Mins() {
-			mins = &b[size-3*k.Columns]
+			mins = &b[sizeB-3*k.Columns]
 		}
-		next := uintptr(unsafe.Pointer(&b[0])) + uintptr(6*size)
+		next := uintptr(unsafe.Pointer(&b[0])) + uintptr(6*sizeB)
+
 		for row := 0; row < rows; {
-			h, panels, from, p := tallest(heights, rows-row), 1, records, &tile[0]
+			h := tallest(heights, rows-row)
+			panels := 1
 			if h.rows == k.Rows {
 				panels = (rows - row) / h.rows
 			}
+			source := records
+			p := &tile[0]
 			if h.packed {
-				from, p = &b[0], scales
+				source = &b[0]
+				p = scales
 			}
-			h.run(&a[row*whole+h.rows*at], from, mins, &c[row*ldc], p, ldc, panels,
-				4*h.rows*(whole-sizeA), n*k.records(), k.words(), next, step)
+			h.run(&a[row*rowWords+h.rows*rowOffset], source, mins, &c[row*ldc], p, ldc, panels,
+				4*h.rows*(rowWords-sizeA), n*k.records(), k.words(), next, step)
 			row += panels * h.rows
 		}
+		rowOffset += sizeA
+		b = b[sizeB:]
 	}
 }
 
-// calls reports which kernels multiply rows: some that take levels as they are packed, some that do
-// not. It returns how many lines they fetch while 32 values of the depth pass.
-func calls(heights []blockHeight, rows int) (packed, unpacked bool, fetches int) {
+// kernelUse reports whether some of the kernels that multiply `rows` rows take levels as they are
+// packed, and whether some do not. It returns how many cache lines they fetch while 32 values of
+// the depth pass.
+func kernelUse(heights []blockHeight, rows int) (anyPacked, anyUnpacked bool, fetches int) {
 	for _, h := range heights {
-		if n := rows / h.rows; n > 0 {
-			packed, unpacked = packed || h.packed, unpacked || !h.packed
-			fetches += n * h.fetches
-			rows -= n * h.rows
+		n := rows / h.rows
+		if n == 0 {
+			continue
 		}
+		if h.packed {
+			anyPacked = true
+		} else {
+			anyUnpacked = true
+		}
+		fetches += n * h.fetches
+		rows -= n * h.rows
 	}
-	return packed, unpacked, fetches
+	return anyPacked, anyUnpacked, fetches
 }
 
-// tallest is the tallest panel of at most rows rows.
+// tallest returns the kernel of the tallest panel of at most `rows` rows.
 func tallest(heights []blockHeight, rows int) blockHeight {
 	for _, h := range heights {
 		if h.rows <= rows {

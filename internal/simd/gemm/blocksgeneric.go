@@ -25,23 +25,27 @@ func multiplyBlocksGo(rows, columns int, unsigned bool) multiplyBlocks {
 		level = func(bits uint32) int32 { return int32(uint8(bits)) }
 	}
 	dot := func(sum int32, a, b float32) int32 {
-		q, v := math.Float32bits(a), math.Float32bits(b)
+		q := math.Float32bits(a)
+		v := math.Float32bits(b)
 		for t := 0; t < 32; t += 8 {
 			sum += int32(int8(q>>t)) * level(v>>t)
 		}
 		return sum
 	}
 	return func(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, _ uintptr, _ int) {
-		sizeA, sizeB := rows*(words+1), columns*(words+1)
-		all := records*sizeA + rows
+		sizeA := rows * (words + 1)    // words of a record of A
+		sizeB := columns * (words + 1) // words of a record of B
+		panelWords := records*sizeA + rows
 		var m []float32
 		if mins != nil {
-			all += rows * (sums + 1)
+			panelWords += rows * (sums + 1)
 			m = unsafe.Slice(mins, 3*columns)
 		}
-		part, group := unsafe.Slice(p, columns), unsafe.Slice(b, records*sizeB)
+		part := unsafe.Slice(p, columns)
+		group := unsafe.Slice(b, records*sizeB)
 		for panel := range panels {
-			panelA := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(a), panel*(4*all+skip))), all)
+			start := unsafe.Add(unsafe.Pointer(a), panel*(4*panelWords+skip))
+			panelA := unsafe.Slice((*float32)(start), panelWords)
 			for i := range rows {
 				clear(part)
 				x := panelA
@@ -77,10 +81,11 @@ func multiplyBlocksGo(rows, columns int, unsigned bool) multiplyBlocks {
 // dst[i], int32, from 0.
 func quantiseGo(dst, sums, x, inverse *float32, n int) {
 	q := unsafe.Slice((*int8)(unsafe.Pointer(dst)), n*run)
-	total, by := unsafe.Slice((*int32)(unsafe.Pointer(sums)), 2*n), unsafe.Slice(inverse, n)
+	total := unsafe.Slice((*int32)(unsafe.Pointer(sums)), 2*n)
+	inverses := unsafe.Slice(inverse, n)
 	clear(total)
 	for i, v := range unsafe.Slice(x, n*run) {
-		q[i] = int8(round(v * by[i/run]))
+		q[i] = int8(round(v * inverses[i/run]))
 		total[i/16] += int32(q[i])
 	}
 }
@@ -97,14 +102,14 @@ func unpackGo(t quant.Type) func(dst, src, high *float32, width, half, blocks, s
 			planes = unsafe.Slice((*uint8)(unsafe.Pointer(high)), bits*width*blocks)
 		}
 		for s := range blocks {
-			to := unsafe.Slice((*uint8)(unsafe.Add(unsafe.Pointer(dst), s*stride)), half+4*width)
+			target := unsafe.Slice((*uint8)(unsafe.Add(unsafe.Pointer(dst), s*stride)), half+4*width)
 			for w := range 8 {
 				for i := range width {
 					v := low[(4*s+w%4)*width+i] >> (w / 4 * 4) & 15
 					if bits > 0 {
 						v |= planes[(bits*s+bits*w/8)*width+i] >> (bits * w % 8) & (1<<bits - 1) << 4
 					}
-					to[w/4*half+w%4*width+i] = v
+					target[w/4*half+w%4*width+i] = v
 				}
 			}
 		}
@@ -114,11 +119,12 @@ func unpackGo(t quant.Type) func(dst, src, high *float32, width, half, blocks, s
 // expandGo is, for j of columns and i of rows: dst[i][j] = d[j]*float32(int8(levels[i][j])), with
 // rows of dst stride bytes apart.
 func expandGo(dst, d, levels *float32, columns, rows, stride int) {
-	by, q := unsafe.Slice(d, columns), unsafe.Slice((*int8)(unsafe.Pointer(levels)), rows*columns)
+	factors := unsafe.Slice(d, columns)
+	q := unsafe.Slice((*int8)(unsafe.Pointer(levels)), rows*columns)
 	for i := range rows {
-		to := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(dst), i*stride)), columns)
-		for j := range to {
-			to[j] = by[j] * float32(q[i*columns+j])
+		row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(dst), i*stride)), columns)
+		for j := range row {
+			row[j] = factors[j] * float32(q[i*columns+j])
 		}
 	}
 }

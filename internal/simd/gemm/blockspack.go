@@ -39,7 +39,8 @@ func AsBytes(x []float32) []uint8 {
 // PackColumns packs columns of depth values, blocks of the format, as columns from c on of a panel.
 // They are packed a group at a time, which the nearest cache holds.
 func (k *Blocks) PackColumns(panel []float32, c int, columns []byte, depth int) {
-	words, size := groupWords[k.Type]*k.Columns, k.Type.RowBytes(depth)
+	words := groupWords[k.Type] * k.Columns
+	size := k.Type.RowBytes(depth)
 	var b quant.Block
 	for g := range depth / k.Type.Values() {
 		for i := range len(columns) / size {
@@ -55,15 +56,18 @@ func (k *Blocks) PackColumns(panel []float32, c int, columns []byte, depth int) 
 
 // packFour packs block g of all in a column of Q4_0, whose scales are behind those of 256 values.
 func (k *Blocks) packFour(panel []float32, c int, b *quant.Block, g, all int) {
-	n, words, each := k.Columns, groupWords[k.Type]*k.Columns, groupOf(all*run)/run
-	first := g / each * each // block of the 256 values
+	n := k.Columns
+	words := groupWords[k.Type] * k.Columns
+	groupBlocks := groupOf(all*run) / run
+	first := g / groupBlocks * groupBlocks // first block of the 256 values
 	k.packLow(panel[words*first+4*n*(g-first):], c, b.Q[:run])
-	panel[words*first+n*(4*min(each, all-first)+g-first)+c] = b.D
+	panel[words*first+n*(4*min(groupBlocks, all-first)+g-first)+c] = b.D
 }
 
 // packGroup packs a block of another format in a column of a group.
 func (k *Blocks) packGroup(group []float32, c int, b *quant.Block) {
-	n, bytes := k.Columns, AsBytes(group)
+	n := k.Columns
+	bytes := AsBytes(group)
 	if k.Type == quant.Q8_0 {
 		for w := range run / 4 {
 			word := binary.LittleEndian.Uint32(b.Q[4*w:])
@@ -76,43 +80,44 @@ func (k *Blocks) packGroup(group []float32, c int, b *quant.Block) {
 		return
 	}
 	k.packLow(group, c, b.Q[:])
-	at := 32 * n
+	next := 32 * n // the word where the next part begins
 	switch k.Type {
 	case quant.Q5_K:
-		k.packHigh(bytes[4*at:], c, b.Q[:], 1)
-		at += 8 * n
+		k.packHigh(bytes[4*next:], c, b.Q[:], 1)
+		next += 8 * n
 	case quant.Q6_K:
-		k.packHigh(bytes[4*at:], c, b.Q[:], 2)
-		at += 16 * n
+		k.packHigh(bytes[4*next:], c, b.Q[:], 2)
+		next += 16 * n
 	}
 	for i := range 256 / k.Type.Run() {
-		bytes[4*at+i*n+c] = uint8(b.Scale[i])
+		bytes[4*next+i*n+c] = uint8(b.Scale[i])
 	}
-	at += 256 / k.Type.Run() / 4 * n
-	group[at+c] = b.D
+	next += 256 / k.Type.Run() / 4 * n
+	group[next+c] = b.D
 	if k.Type.Mins() {
-		at += n
-		copy(bytes[4*(at+c):][:4], b.Min[:4])
-		copy(bytes[4*(at+n+c):][:4], b.Min[4:])
-		group[at+2*n+c] = -b.M
+		next += n
+		copy(bytes[4*(next+c):][:4], b.Min[:4])
+		copy(bytes[4*(next+n+c):][:4], b.Min[4:])
+		group[next+2*n+c] = -b.M
 	}
 }
 
 // packLow packs the low halves of a column's levels, 32 at a time, in the words dst of a panel.
 func (k *Blocks) packLow(dst []float32, c int, q []uint8) {
 	const mask = 0x0f0f0f0f_0f0f0f0f
-	for at := c; len(q) >= run; q = q[run:] {
+	for word := c; len(q) >= run; q = q[run:] {
 		for i := range 2 {
-			low, high := binary.LittleEndian.Uint64(q[8*i:]), binary.LittleEndian.Uint64(q[16+8*i:])
-			two := low&mask | high&mask<<4
-			dst[at] = math.Float32frombits(uint32(two))
-			dst[at+k.Columns] = math.Float32frombits(uint32(two >> 32))
-			at += 2 * k.Columns
+			low := binary.LittleEndian.Uint64(q[8*i:])
+			high := binary.LittleEndian.Uint64(q[16+8*i:])
+			twoWords := low&mask | high&mask<<4
+			dst[word] = math.Float32frombits(uint32(twoWords))
+			dst[word+k.Columns] = math.Float32frombits(uint32(twoWords >> 32))
+			word += 2 * k.Columns
 		}
 	}
 }
 
-// packHigh packs the bits above those, one or two of each level.
+// packHigh packs the bits of a column's levels above the low halves, one or two of each level.
 func (k *Blocks) packHigh(bytes []uint8, c int, q []uint8, bits int) {
 	mask := uint32(0x01010101)
 	if bits == 2 {
@@ -131,7 +136,8 @@ func (k *Blocks) packHigh(bytes []uint8, c int, q []uint8, bits int) {
 
 // unpackGroup makes records of n times 32 values, and returns the first.
 func (k *Blocks) unpackGroup(scratch, packed []float32, n int) *float32 {
-	columns, stride := k.Columns, k.recordWords()
+	columns := k.Columns
+	stride := k.recordWords()
 	// words from the first four words of a column to the others: a record's scales may be between
 	half := 4 * columns
 	if k.records() == 2 {
@@ -148,7 +154,7 @@ func (k *Blocks) unpackGroup(scratch, packed []float32, n int) *float32 {
 	return &scratch[0]
 }
 
-// groupScales returns the scales of n times 32 values, a record's behind the other's.
+// groupScales returns the scales of n times 32 values, one record's behind the other's.
 func (k *Blocks) groupScales(scratch, packed []float32, n int) *float32 {
 	if k.Type == quant.Q4_0 {
 		return &packed[4*n*k.Columns]
@@ -185,36 +191,39 @@ const PackScratch = group/4 + group/16 + group/run
 
 // packRow packs row r of a panel of h rows.
 func (k *Blocks) packRow(dst, x []float32, h, r int, scratch []float32) {
-	bytes, totals := scratch[:group/4], scratch[group/4:][:group/16] // int8, int32
+	bytes := scratch[:group/4]             // int8
+	totals := scratch[group/4:][:group/16] // int32
 	inverse := scratch[group/4+group/16:][:group/run]
 	words := k.words()
 	record := h * (words + 1)
 	offset := int32(k.offset())
-	each := groupOf(len(x))
+	groupSize := groupOf(len(x))
 	for len(x) > 0 {
-		n := min(each, len(x)) / run
-		scale, by := levels(k.largest(&x[0], n*run/8))
+		n := min(groupSize, len(x)) / run
+		scale, factor := levels(k.largest(&x[0], n*run/8))
 		for i := range inverse {
-			inverse[i] = by
+			inverse[i] = factor
 		}
 		k.quantise(&bytes[0], &totals[0], &x[0], &inverse[0], n)
 		for s := range n {
-			at, q := dst[r:][:h*(8+k.records())-r], bytes[s*run/4:][:run/4]
-			first, second := int32(math.Float32bits(totals[2*s])), int32(math.Float32bits(totals[2*s+1]))
+			row := dst[r:][:h*(8+k.records())-r]
+			q := bytes[s*run/4:][:run/4]
+			firstSum := int32(math.Float32bits(totals[2*s]))
+			secondSum := int32(math.Float32bits(totals[2*s+1]))
 			for w, v := range q[:4] {
-				at[w*h] = v
+				row[w*h] = v
 			}
-			if words == run/4 {
+			if words == run/4 { // one record of 32 values
 				for w, v := range q[4:] {
-					at[(4+w)*h] = v
+					row[(4+w)*h] = v
 				}
-				at[8*h] = math.Float32frombits(uint32(-offset * (first + second)))
-			} else {
+				row[8*h] = math.Float32frombits(uint32(-offset * (firstSum + secondSum)))
+			} else { // two of 16
 				for w, v := range q[4:] {
-					at[record+w*h] = v
+					row[record+w*h] = v
 				}
-				at[4*h] = math.Float32frombits(uint32(-offset * first))
-				at[record+4*h] = math.Float32frombits(uint32(-offset * second))
+				row[4*h] = math.Float32frombits(uint32(-offset * firstSum))
+				row[record+4*h] = math.Float32frombits(uint32(-offset * secondSum))
 			}
 			dst = dst[h*(8+k.records()):]
 		}
@@ -223,7 +232,8 @@ func (k *Blocks) packRow(dst, x []float32, h, r int, scratch []float32) {
 			dst = dst[h*(sums+1):]
 		}
 		dst[r] = scale
-		dst, x = dst[h:], x[n*run:]
+		dst = dst[h:]
+		x = x[n*run:]
 	}
 }
 
@@ -234,7 +244,8 @@ func packSums(dst, totals []float32, h, r int) {
 	for s := range 8 {
 		sum := int32(math.Float32bits(totals[2*s])) + int32(math.Float32bits(totals[2*s+1]))
 		high := (sum + 32) >> 6
-		bytes[s], bytes[8+s] = uint8(high), uint8(sum-64*high)
+		bytes[s] = uint8(high)
+		bytes[8+s] = uint8(sum - 64*high)
 	}
 	for w := range sums {
 		dst[w*h+r] = math.Float32frombits(binary.LittleEndian.Uint32(bytes[4*w:]))

@@ -39,23 +39,40 @@ const (
 
 // Kernel multiplies panels of one format on one instruction set.
 type Kernel struct {
-	Format  Format
-	Rows    int // of a panel of A
-	Columns int // of a panel of B, a multiple of 16
-	Cache   int // words of A that a core's second-level cache holds beside B
+	Format Format
 
-	heights []height // the panels' heights, the largest first
-	windows windows  // nil where there is none
-	pack    packer
-	bytes   packer // packs bytes, four to a word, for B
-	flip    uint32 // xor it, those bytes are shifted by 128
+	// Rows are the rows of a panel of A, Columns the columns of a panel of B, a multiple of 16.
+	Rows    int
+	Columns int
+
+	// Cache is the words of A that a core's second-level cache holds beside B.
+	Cache int
+
+	// heights are the kernels by the panels' heights, the largest first.
+	heights []height
+
+	// windows computes from windows where they stand; nil where there is no such kernel.
+	windows windows
+
+	// pack packs values for A, bytes packs bytes, four to a word, for B. Those bytes, after an
+	// exclusive or with flip, are shifted by 128.
+	pack  packer
+	bytes packer
+	flip  uint32
+
+	// largest returns the largest magnitude of 8n values.
 	largest func(x *float32, n int) float32
-	turn    func(dst, x *float32, ldd, ldx, n int) // nil in plain Go
-	scale   func(tile, row, col, offset *float32, ldt, rows, cols int)
+
+	// turn transposes 8 columns of 8n words; nil in plain Go.
+	turn func(dst, x *float32, ldd, ldx, n int)
+
+	// scale turns sums of int8 products into float32, see Scale.
+	scale func(tile, row, col, offset *float32, ldt, rows, cols int)
+
 	finish
 }
 
-// finish is what finishes tiles of all formats.
+// finish are the kernels that finish tiles of all formats, see Fetch, Times and Store.
 type finish struct {
 	fetch func(x *float32, ldx, rows, cols int) // nil in plain Go
 	times func(tile, x *float32, ldt, ldx, rows, cols int)
@@ -66,6 +83,7 @@ type finish struct {
 // generated code. It also prefetches from address next on, a quarter of B's bytes.
 type multiply = func(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
+// height is the kernel for panels of a number of rows.
 type height struct {
 	rows int
 	run  multiply
@@ -79,11 +97,17 @@ type packer = func(dst, x *float32, stride, n int, inverse float32)
 // generated code.
 type windows = func(a, b, c *float32, lda, ldc, lines, runs, pitch int)
 
-// formats has the number of words of B for a line of A, of values in a word of B, and of those that
-// pack, the packer in plain Go, takes a step.
+// formats has the sizes of each format.
 var formats = [...]struct {
-	words, values, step int
-	pack                packer
+	// words are the words of B for a line of A.
+	words int
+
+	// values are the values in a word of B.
+	values int
+
+	// step is the values that pack, the packer in plain Go, takes at a time.
+	step int
+	pack packer
 }{
 	F32:        {4, 1, 8, packF32Go},
 	BF16:       {4, 2, 16, packBF16Go},
@@ -116,19 +140,20 @@ func (k *Kernel) Offset() int32 {
 	return 0
 }
 
-// KernelFor returns the kernels for a format: F32, BF16 or Int8. Where the instruction set has two,
-// the one that wastes less of the given number of columns is chosen; 0 means many.
+// KernelFor returns the kernel for a format: F32, BF16 or Int8. Where the instruction set has two,
+// KernelFor chooses the one that wastes less on padding a matrix of so many columns; 0 means many.
 func KernelFor(level simd.Level, f Format, columns int) *Kernel {
 	var best *Kernel
 	for _, k := range kernels(level, f) {
-		if best == nil || waste(k, columns) < waste(best, columns) {
+		if best == nil || paddingColumns(k, columns) < paddingColumns(best, columns) {
 			best = k
 		}
 	}
 	return best
 }
 
-func waste(k *Kernel, columns int) int {
+// paddingColumns returns the columns that the last panel of a matrix has too many.
+func paddingColumns(k *Kernel, columns int) int {
 	return (columns+k.Columns-1)/k.Columns*k.Columns - columns
 }
 
@@ -143,22 +168,28 @@ func (k *Kernel) Mul(c []float32, ldc int, a, b []float32, rows, lines int, acc 
 	if rows == 0 {
 		return
 	}
-	_, _, _ = c[(rows-1)*ldc+k.Columns-1], a[4*rows*lines-1],
-		b[formats[k.Format].words*k.Columns*lines-1]
-	word := formats[k.Format].words * k.Columns
-	for from := 0; from < lines; from += depthStep {
-		n := min(depthStep, lines-from)
-		part := uintptr(4 * word * n)
-		next := uintptr(unsafe.Pointer(&b[word*from])) + part
-		for row, i := 0, uintptr(0); row < rows; i++ {
+	lineWords := formats[k.Format].words * k.Columns // words of B in a line
+	_ = c[(rows-1)*ldc+k.Columns-1]                  // the assembly checks no bounds
+	_ = a[4*rows*lines-1]
+	_ = b[lineWords*lines-1]
+
+	for first := 0; first < lines; first += depthStep {
+		n := min(depthStep, lines-first)
+		partBytes := uintptr(4 * lineWords * n)
+		next := uintptr(unsafe.Pointer(&b[lineWords*first])) + partBytes
+		panels := uintptr(0)
+		for row := 0; row < rows; {
 			h := k.panel(rows - row)
-			start, ldf := &zeros[0], 0
-			if acc || from > 0 {
-				start, ldf = &c[row*ldc], ldc
+			start := &zeros[0]
+			startStride := 0
+			if acc || first > 0 {
+				start = &c[row*ldc]
+				startStride = ldc
 			}
-			h.run(&a[4*(row*lines+h.rows*from)], &b[word*from], start, &c[row*ldc], ldf, ldc, n,
-				next+i%4*(part/4))
+			h.run(&a[4*(row*lines+h.rows*first)], &b[lineWords*first], start, &c[row*ldc],
+				startStride, ldc, n, next+panels%4*(partBytes/4))
 			row += h.rows
+			panels++
 		}
 	}
 }
@@ -170,11 +201,13 @@ func (k *Kernel) ReadsWindows(run int) bool { return k.windows != nil && run%4 =
 // rows are lda values apart, and each has runs parts of run values that are pitch apart. B is a
 // panel of depth runs*run. c has the same bits as from a packed A.
 func (k *Kernel) Windows(c, a, b []float32, lda, run, runs, pitch int) {
-	_, _, _ = c[k.Rows*k.Columns-1], a[(runs-1)*pitch+(k.Rows-1)*lda+run-1], b[k.Columns*runs*run-1]
+	_ = c[k.Rows*k.Columns-1] // the assembly checks no bounds
+	_ = a[(runs-1)*pitch+(k.Rows-1)*lda+run-1]
+	_ = b[k.Columns*runs*run-1]
 	k.windows(&a[0], &b[0], &c[0], lda, k.Columns, run/4, runs, pitch)
 }
 
-// panel is the tallest panel of at most rows rows.
+// panel returns the kernel of the tallest panel of at most `rows` rows.
 func (k *Kernel) panel(rows int) *height {
 	for i := range k.heights {
 		if h := &k.heights[i]; h.rows <= rows {
@@ -194,12 +227,14 @@ func (k *Kernel) Fetch(x []float32, ldx, rows, columns int) {
 	k.fetch(&x[0], ldx, rows, (columns+15)/16*16)
 }
 
-// Times multiplies a tile by rows and columns: tile *= x.
+// Times multiplies a tile [rows, columns] by x of the same shape: tile *= x. Rows are ldt and ldx
+// values apart.
 func (k *Kernel) Times(tile []float32, ldt int, x []float32, ldx, rows, columns int) {
 	if rows == 0 || columns == 0 {
 		return
 	}
-	_, _ = tile[(rows-1)*ldt+columns-1], x[(rows-1)*ldx+columns-1]
+	_ = tile[(rows-1)*ldt+columns-1] // the assembly checks no bounds
+	_ = x[(rows-1)*ldx+columns-1]
 	whole := columns / 16 * 16
 	if whole > 0 {
 		k.times(&tile[0], &x[0], ldt, ldx, rows, whole)
@@ -216,7 +251,8 @@ func (k *Kernel) Store(dst []float32, ldd int, tile []float32, ldt int, bias []f
 	if rows == 0 || columns == 0 {
 		return
 	}
-	_, _ = dst[(rows-1)*ldd+columns-1], tile[(rows-1)*ldt+columns-1]
+	_ = dst[(rows-1)*ldd+columns-1] // the assembly checks no bounds
+	_ = tile[(rows-1)*ldt+columns-1]
 	if bias == nil {
 		bias = zeros[:]
 	}
@@ -245,7 +281,10 @@ func (k *Kernel) Scale(tile []float32, ldt int, row, col, offset []float32, rows
 	if rows == 0 {
 		return
 	}
-	_, _, _, _ = tile[(rows-1)*ldt+k.Columns-1], row[rows-1], col[k.Columns-1], offset[k.Columns-1]
+	_ = tile[(rows-1)*ldt+k.Columns-1] // the assembly checks no bounds
+	_ = row[rows-1]
+	_ = col[k.Columns-1]
+	_ = offset[k.Columns-1]
 	k.scale(&tile[0], &row[0], &col[0], &offset[0], ldt, rows, k.Columns)
 }
 

@@ -10,8 +10,17 @@ import (
 // generic is the plain Go twin of every kernel of a format: the same results from the same
 // packed memory.
 func generic(f Format) *Kernel {
-	k := &Kernel{Format: f, Rows: 4, Columns: 16, Cache: 1 << 16, pack: formats[f].pack,
-		bytes: packInt8Go, largest: largestGo, finish: finishGo, scale: scaleGo}
+	k := &Kernel{
+		Format:  f,
+		Rows:    4,
+		Columns: 16,
+		Cache:   1 << 16,
+		pack:    formats[f].pack,
+		bytes:   packInt8Go,
+		largest: largestGo,
+		finish:  finishGo,
+		scale:   scaleGo,
+	}
 	for _, rows := range []int{4, 2, 1} {
 		k.heights = append(k.heights, height{rows, multiplyGo(f, rows, 16)})
 	}
@@ -73,8 +82,10 @@ func addWord(f Format, c, line []float32, w int, b []float32) {
 	}
 }
 
+// addInts adds to the int32 in c the products of a's four values and of b's four bytes.
 func addInts(c, b float32, a func(t int) int32) float32 {
-	sum, bits := int32(math.Float32bits(c)), math.Float32bits(b)
+	sum := int32(math.Float32bits(c))
+	bits := math.Float32bits(b)
 	for t := range 4 {
 		sum += a(t) * int32(int8(bits>>(8*t)))
 	}
@@ -111,9 +122,10 @@ func fma(a, b, c float32) float32 {
 // fmaHalfway moves s = p+c, rounded, to the side of the exact sum when it is none (round to odd:
 // Boldo and Melquiond, 2008).
 func fmaHalfway(p, c, s float64) float32 {
-	big, small := p, c
+	big := p
+	small := c
 	if math.Abs(c) > math.Abs(p) {
-		big, small = c, p
+		big, small = small, big
 	}
 	e := small - float64(s-big) // exact: Dekker's fast two-sum
 	if e != 0 && e == e && math.Float64bits(s)&1 == 0 {
@@ -126,10 +138,12 @@ func fmaHalfway(p, c, s float64) float32 {
 	return float32(s)
 }
 
-// line is a line of dst as words.
-func line(dst *float32, at int) *[4]float32 {
-	return (*[4]float32)(unsafe.Add(unsafe.Pointer(dst), 4*at))
+// line returns the four words from word `first` of dst on.
+func line(dst *float32, first int) *[4]float32 {
+	return (*[4]float32)(unsafe.Add(unsafe.Pointer(dst), 4*first))
 }
+
+// The packers in plain Go. Each packs n steps of x; lines of dst are stride words apart.
 
 func packF32Go(dst, x *float32, stride, n int, _ float32) {
 	for i := range 2 * n {
@@ -171,6 +185,7 @@ func packInt8WideGo(dst, x *float32, stride, n int, inverse float32) {
 	}
 }
 
+// largestGo returns the largest magnitude of 8n values.
 func largestGo(x *float32, n int) (m float32) {
 	for _, v := range unsafe.Slice(x, 8*n) {
 		m = max(m, float32(math.Abs(float64(v))))
@@ -180,6 +195,7 @@ func largestGo(x *float32, n int) (m float32) {
 
 var finishGo = finish{times: timesGo, store: storeGo}
 
+// timesGo is Times, storeGo is Store and scaleGo is Scale, without bounds.
 func timesGo(tile, x *float32, ldt, ldx, rows, cols int) {
 	for i := range rows {
 		t := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(tile), 4*i*ldt)), cols)
@@ -206,7 +222,8 @@ func storeGo(dst, tile, bias *float32, ldd, ldt, rows, cols, add int) {
 }
 
 func scaleGo(tile, row, col, offset *float32, ldt, rows, cols int) {
-	c, o := unsafe.Slice(col, cols), unsafe.Slice(offset, cols)
+	c := unsafe.Slice(col, cols)
+	o := unsafe.Slice(offset, cols)
 	for i, scale := range unsafe.Slice(row, rows) {
 		t := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(tile), 4*i*ldt)), cols)
 		for j := range t {

@@ -98,9 +98,9 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 		switch t {
 		case quant.Q4_0, quant.Q4_K:
 			k.heights, k.many, k.unpack = dotHalves, dotMany, unpackLowWide
-			k.enough = 128                       // as fast either way on Zen 4
+			k.manyRows = 128                     // as fast either way on Zen 4
 			if cpuid.CPU.IsVendor(cpuid.Intel) { // taking levels apart takes the products' ports
-				k.enough = 16
+				k.manyRows = 16
 			}
 		case quant.Q5_K:
 			k.heights = append(dotWide[:2:2], blockHeight{1, mulBlocksFive_1x48, 24, true})

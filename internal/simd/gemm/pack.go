@@ -10,7 +10,8 @@ func (k *Kernel) PackA(dst, scale, x []float32, ldx, rows, depth int) {
 	for row := 0; row < rows; {
 		h := k.panel(rows - row).rows
 		for r := range h {
-			src, inverse := x[(row+r)*ldx:][:depth], float32(0)
+			src := x[(row+r)*ldx:][:depth]
+			inverse := float32(0)
 			if k.Quantised() {
 				scale[row+r], inverse = k.Levels(src)
 			}
@@ -20,12 +21,12 @@ func (k *Kernel) PackA(dst, scale, x []float32, ldx, rows, depth int) {
 	}
 }
 
-// Quantised says whether rows of A carry scales.
+// Quantised reports whether rows of A have scales.
 func (k *Kernel) Quantised() bool {
 	return k.Format == Int8 || k.Format == Int8Wide || k.Format == Int8Signed
 }
 
-// Panel is the height of the next panel where rows are left.
+// Panel returns the height of the next panel where so many rows are left.
 func (k *Kernel) Panel(rows int) int { return k.panel(rows).rows }
 
 // Levels returns the distance of a row's 255 levels, and its inverse for PackRun.
@@ -40,7 +41,7 @@ func (k *Kernel) Levels(x []float32) (scale, inverse float32) {
 	return levels(top)
 }
 
-// levels are the distance of 255 levels up to a magnitude, and its inverse.
+// levels returns the distance of 255 levels up to a magnitude, and its inverse.
 func levels(top float32) (scale, inverse float32) {
 	switch {
 	case top == 0:
@@ -58,18 +59,19 @@ func levels(top float32) (scale, inverse float32) {
 func (k *Kernel) PackRun(dst []float32, stride int, x []float32, inverse float32) {
 	step := formats[k.Format].step
 	whole := len(x) / step
-	at := whole * step / k.Values() * stride // of the lines that are left
+	packed := whole * step / k.Values() * stride // words of dst before the lines that are left
 	if whole > 0 {
-		_ = dst[at-stride+3]
+		_ = dst[packed-stride+3]
 		k.pack(&dst[0], &x[0], stride, whole, inverse)
 	}
-	if rest := x[whole*step:]; len(rest) > 0 {
-		k.packRest(dst[at:], stride, rest, inverse)
+	if remainder := x[whole*step:]; len(remainder) > 0 {
+		k.packRemainder(dst[packed:], stride, remainder, inverse)
 	}
 }
 
-// packRest packs fewer than step values, in plain Go. Calls through a table would allocate.
-func (k *Kernel) packRest(dst []float32, stride int, x []float32, inverse float32) {
+// packRemainder packs fewer than step values, in plain Go. It does not call formats[...].pack,
+// because arguments of a call through a table escape, which allocates.
+func (k *Kernel) packRemainder(dst []float32, stride int, x []float32, inverse float32) {
 	var padded, lines [16]float32
 	copy(padded[:], x)
 	switch k.Format {
@@ -132,7 +134,8 @@ func (k *Kernel) PackColumns(dst []float32, at int, x []float32, ldx, depth int)
 			}
 		}
 	}
-	_, _ = x[15*ldx+words-1], dst[(words-1)*k.Columns+at+15]
+	_ = x[15*ldx+words-1] // the assembly checks no bounds
+	_ = dst[(words-1)*k.Columns+at+15]
 	whole := 0
 	if k.turn != nil {
 		whole = words / 8
@@ -154,7 +157,8 @@ func (k *Kernel) pair(x []float32) {
 	k.pack(&x[0], &x[0], 4, len(x)/formats[k.Format].step, 0)
 	if k.Format == BF16Wide { // each has been rounded where it was
 		for i := range x[:len(x)/2] {
-			low, high := math.Float32bits(x[2*i]), math.Float32bits(x[2*i+1])
+			low := math.Float32bits(x[2*i])
+			high := math.Float32bits(x[2*i+1])
 			x[i] = math.Float32frombits(low>>16 | high)
 		}
 	}
@@ -166,7 +170,7 @@ func (k *Kernel) quantise(x []float32) (scale float32, sum int32) {
 	scale, inverse := k.Levels(x)
 	k.bytes(&x[0], &x[0], 4, len(x)/16, inverse)
 	for i, w := range x[:len(x)/4] {
-		shifted := math.Float32bits(w) ^ k.flip // each byte by 128
+		shifted := math.Float32bits(w) ^ k.flip // each byte is its level plus 128
 		pairs := shifted&0xff00ff + shifted>>8&0xff00ff
 		sum += int32((pairs+pairs>>16)&0xffff) - 4*128
 		x[i] = math.Float32frombits(shifted ^ 0x80808080)
@@ -174,7 +178,7 @@ func (k *Kernel) quantise(x []float32) (scale float32, sum int32) {
 	return scale, sum
 }
 
-// round is to nearest even; NaN gives 0.
+// round rounds to nearest even; NaN gives 0.
 func round(x float32) int32 {
 	if x != x {
 		return 0
