@@ -19,16 +19,23 @@ import (
 	"unmask/param"
 )
 
-// Language is what the positions From to To-1 of a sequence spell.
+// Language is what the positions FirstPosition to EndPosition-1 of a sequence spell.
 type Language struct {
 	*grammar.Tokens
-	FirstPosition, EndPosition int
-	Choices                    *Choices // nil: the texts are not from a list
+
+	FirstPosition int
+	EndPosition   int
+
+	// Choices are the texts of a language that is a list; nil for any other.
+	Choices *Choices
 
 	// Text is the automaton of the texts where spaces and newlines stand for a missing end; nil
 	// where tokens end them.
 	Text *grammar.DFA
 }
+
+// positions returns how many positions the language has.
+func (l *Language) positions() int { return l.EndPosition - l.FirstPosition }
 
 // Bytes returns about how much memory the language holds.
 func (l *Language) Bytes() int {
@@ -43,7 +50,7 @@ func (l *Language) Bytes() int {
 }
 
 // Work returns how many edges a step looks at, at most.
-func (l *Language) Work() int { return (l.EndPosition - l.FirstPosition) * l.Edges() }
+func (l *Language) Work() int { return l.positions() * l.Edges() }
 
 // Trim returns what the positions spell without the spaces and newlines that stand for a missing
 // end: those after the longest text of the language.
@@ -51,15 +58,19 @@ func (l *Language) Trim(text string) string {
 	if l.Text == nil {
 		return text
 	}
-	longest, s := -1, l.Text.Start()
-	for i, least := 0, len(strings.TrimRight(text, " \n")); s >= 0; i++ {
-		if i >= least && l.Text.Accepts(s) {
+
+	// A text may itself end in spaces, so the cut may lie anywhere behind the last other byte.
+	minEnd := len(strings.TrimRight(text, " \n"))
+	longest := -1
+	state := l.Text.Start()
+	for i := 0; state >= 0; i++ {
+		if i >= minEnd && l.Text.Accepts(state) {
 			longest = i
 		}
 		if i == len(text) {
 			break
 		}
-		s = l.Text.Next(s, text[i])
+		state = l.Text.Next(state, text[i])
 	}
 	if longest < 0 {
 		return text
@@ -67,21 +78,22 @@ func (l *Language) Trim(text string) string {
 	return text[:longest]
 }
 
-// Check returns an error if tokens, with mask where they are not known, cannot be completed.
+// Check returns an error if tokens, with mask where they are not known, cannot be completed. It
+// says whether the length or the known text is at fault, as a user can change either.
 func (l *Language) Check(tokens []int32, mask int32) error {
-	room := l.EndPosition - l.FirstPosition
-	if least := int(l.MinTokens[l.Start]); least > room {
-		return &param.Error{Name: "length", Found: fmt.Sprintf("%d tokens to fill", room),
-			Want: fmt.Sprintf("%d or more, the shortest text of the grammar", least)}
+	count := l.positions()
+	if shortest := int(l.MinTokens[l.Start]); shortest > count {
+		return &param.Error{Name: "length", Found: fmt.Sprintf("%d tokens to fill", count),
+			Want: fmt.Sprintf("%d or more, the shortest text of the grammar", shortest)}
 	}
 	if l.completes(tokens[l.FirstPosition:l.EndPosition], mask) {
 		return nil
 	}
-	if l.completes(slices.Repeat([]int32{mask}, room), mask) {
+	if l.completes(slices.Repeat([]int32{mask}, count), mask) {
 		return &param.Error{Name: "known text", Found: "against the grammar",
 			Want: "one that the grammar allows"}
 	}
-	return &param.Error{Name: "length", Found: fmt.Sprintf("%d tokens to fill", room),
+	return &param.Error{Name: "length", Found: fmt.Sprintf("%d tokens to fill", count),
 		Want: "another number: no text of the grammar has just as many"}
 }
 
@@ -90,72 +102,94 @@ func (l *Language) Check(tokens []int32, mask int32) error {
 func (l *Language) completes(tokens []int32, mask int32) bool {
 	var c Chain
 	c.begin(l, tokens, mask)
-	return c.reach(false) && slices.ContainsFunc(c.states[len(tokens)], l.Accepts)
+	return c.findStates(false) && slices.ContainsFunc(c.states[len(tokens)], l.Accepts)
 }
 
-// Evidence is what is known of a position's marginal: of each class of tokens, the sum and the
-// largest of the probabilities.
+// Evidence is what is known of a position's marginal: for each class of tokens, [classes], the sum
+// and the largest of the probabilities.
 type Evidence struct {
-	Sum, Top []float64
+	Sum []float64
+	Top []float64
 }
 
-// floor stands for a probability of 0, so that a filter cannot empty a language. least does for
-// sums over positions.
-const floor, least = 1e-60, 1e-250
+// minProbability stands for a probability of 0, so that a filter cannot empty a language. minSum
+// does for sums over positions.
+const (
+	minProbability = 1e-60
+	minSum         = 1e-250
+)
 
-// Chain holds the sums over states for one sequence.
+// Chain holds the sums over states for one sequence. Sums of a position are scaled, so that a long
+// text does not underflow; only their ratios count.
 type Chain struct {
 	l      *Language
 	tokens []int32 // [positions], mask where not known
 	mask   int32
-	sets   [][]float64 // [positions][sets] probabilities; nil: not known
-	tops   [][]float64
-	states [][]int32 // [positions+1] from which the end can be reached
-	b      [][]float64
-	at     []int32 // [states of the automaton] index in states of the position at hand, or -1
 
-	f, spare []float64 // F of one position, and memory for that of the next
-	ahead    int       // the position
+	// sets are the sums of the probabilities of each set of classes, and tops their largest ones,
+	// [positions][sets]. A position's are empty where nothing is known of its marginal.
+	sets [][]float64
+	tops [][]float64
+
+	// states are those before each position, [positions+1], from which the end can be reached.
+	states [][]int32
+
+	// backward is B for each of states, [positions+1][states].
+	backward [][]float64
+
+	// indexOf is the index of each of the automaton's states in the states of the position at hand,
+	// or -1. setIndexes sets it and clearIndexes clears it.
+	indexOf []int32
+
+	// forward is F for each state of forwardAt, [states], and spare the memory of the next one.
+	forward   []float64
+	spare     []float64
+	forwardAt int
 }
 
 // begin sets the language and the tokens.
 func (c *Chain) begin(l *Language, tokens []int32, mask int32) {
-	c.l, c.mask, c.tokens = l, mask, append(c.tokens[:0], tokens...)
-	c.states = resize(c.states, len(tokens)+1)
-	if len(c.at) != l.States() {
-		c.at = make([]int32, l.States())
+	c.l = l
+	c.mask = mask
+	c.tokens = append(c.tokens[:0], tokens...)
+	c.states = resizeRows(c.states, len(tokens)+1)
+	if len(c.indexOf) != l.States() {
+		c.indexOf = make([]int32, l.States())
 	}
-	for i := range c.at {
-		c.at[i] = -1
+	for i := range c.indexOf {
+		c.indexOf[i] = -1
 	}
 }
 
-// set computes the sums, given the evidence at masked positions, nil where there is none: there,
-// all states from which a sequence can be completed count alike. It reports whether there is a
-// sequence.
-func (c *Chain) set(l *Language, tokens []int32, mask int32, evidence []*Evidence) bool {
+// computeSums computes the sums, given the evidence at masked positions, nil where there is none:
+// there, all states from which a sequence can be completed count alike. It reports whether there is
+// a sequence.
+func (c *Chain) computeSums(l *Language, tokens []int32, mask int32, evidence []*Evidence) bool {
 	n := len(tokens)
 	c.begin(l, tokens, mask)
-	c.sets, c.tops, c.b = resize(c.sets, n), resize(c.tops, n), resize(c.b, n+1)
+	c.sets = resizeRows(c.sets, n)
+	c.tops = resizeRows(c.tops, n)
+	c.backward = resizeRows(c.backward, n+1)
 	for i := range n {
-		c.sets[i], c.tops[i] = c.sets[i][:0], c.tops[i][:0]
+		c.sets[i] = c.sets[i][:0]
+		c.tops[i] = c.tops[i][:0]
 		if evidence != nil && evidence[i] != nil && tokens[i] == mask {
-			c.weigh(i, evidence[i])
+			c.setProbabilities(i, evidence[i])
 		}
 	}
-	if !c.reach(true) {
+	if !c.findStates(true) {
 		return false
 	}
-	c.backward()
-	c.f, c.ahead = append(c.f[:0], 1), 0
+	c.computeBackward()
+	c.restartForward()
 	return len(c.states[0]) > 0
 }
 
 // bytes returns about how much memory the sums hold.
 func (c *Chain) bytes() int {
-	n := 4 * len(c.at)
-	for i := range c.b {
-		n += 8*cap(c.b[i]) + 4*cap(c.states[i])
+	n := 4 * len(c.indexOf)
+	for i := range c.backward {
+		n += 8*cap(c.backward[i]) + 4*cap(c.states[i])
 	}
 	for i := range c.sets {
 		n += 16 * cap(c.sets[i])
@@ -163,165 +197,194 @@ func (c *Chain) bytes() int {
 	return n
 }
 
-func resize[T any](s [][]T, n int) [][]T {
-	for len(s) < n {
-		s = append(s, nil)
+// resizeRows returns n rows, of which the ones that were there keep their memory.
+func resizeRows[T any](rows [][]T, n int) [][]T {
+	for len(rows) < n {
+		rows = append(rows, nil)
 	}
-	return s[:n]
+	return rows[:n]
 }
 
-// weigh sets the probabilities of sets at a position.
-func (c *Chain) weigh(i int, e *Evidence) {
+// setProbabilities sets the probabilities of sets at a position.
+func (c *Chain) setProbabilities(i int, e *Evidence) {
 	for _, set := range c.l.Sets {
-		sum, top := floor, floor
+		sum := minProbability
+		top := minProbability
 		for _, k := range set {
 			sum += e.Sum[k]
 			top = max(top, e.Top[k])
 		}
-		c.sets[i], c.tops[i] = append(c.sets[i], sum), append(c.tops[i], top)
+		c.sets[i] = append(c.sets[i], sum)
+		c.tops[i] = append(c.tops[i], top)
 	}
 }
 
-// weight returns the probability of a set at a position, 1 for a token that is known.
-func (c *Chain) weight(i int, set int32) float64 {
+// probability returns the probability of a set at a position, 1 for a token that is known.
+func (c *Chain) probability(i int, set int32) float64 {
 	if set < 0 || len(c.sets[i]) == 0 {
 		return 1
 	}
 	return c.sets[i][set]
 }
 
-// next calls f for each edge that the position's token, or any, may take from a state.
-func (c *Chain) next(i int, s int32, f func(e grammar.TokenEdge)) {
+// visitEdges calls f for each edge that the position's token, or any if it is masked, may take from
+// a state.
+func (c *Chain) visitEdges(i int, state int32, f func(e grammar.TokenEdge)) {
 	if c.tokens[i] == c.mask {
-		for _, e := range c.l.Out(s) {
+		for _, e := range c.l.Out(state) {
 			f(e)
 		}
-	} else if t := c.l.Next(s, c.tokens[i]); t >= 0 {
-		f(grammar.TokenEdge{Set: -1, To: t})
+		return
+	}
+	if to := c.l.Next(state, c.tokens[i]); to >= 0 {
+		f(grammar.TokenEdge{Set: -1, To: to})
 	}
 }
 
-// edges calls f for each edge at a position by which the end can be reached, with the indices of
-// the states before and after it.
-func (c *Chain) edges(i int, f func(e grammar.TokenEdge, from int, to int32)) {
-	c.index(i + 1)
-	for k, s := range c.states[i] {
-		c.next(i, s, func(e grammar.TokenEdge) {
-			if j := c.at[e.To]; j >= 0 {
-				f(e, k, j)
+// visitLiveEdges calls f for each edge at a position by which the end can be reached, with the
+// indexes of the states before and after it.
+func (c *Chain) visitLiveEdges(i int, f func(e grammar.TokenEdge, from int, to int32)) {
+	c.setIndexes(i + 1)
+	for from, state := range c.states[i] {
+		c.visitEdges(i, state, func(e grammar.TokenEdge) {
+			if to := c.indexOf[e.To]; to >= 0 {
+				f(e, from, to)
 			}
 		})
 	}
-	c.clear(i + 1)
+	c.clearIndexes(i + 1)
 }
 
-// reach sets states to those that can be reached and are not too far from the end; without keep,
-// those of the last position alone stay.
-func (c *Chain) reach(keep bool) bool {
+// findStates sets states to those that can be reached and are not too far from the end; unless
+// keepAll, those of the last position alone stay. It reports whether there is one at each position.
+func (c *Chain) findStates(keepAll bool) bool {
 	n := len(c.tokens)
 	c.states[0] = append(c.states[0][:0], c.l.Start)
 	for i := range n {
-		if !keep && i > 0 {
-			c.states[i-1], c.states[i+1] = nil, c.states[i-1]
+		if !keepAll && i > 0 {
+			c.states[i+1] = c.states[i-1] // memory that is not needed any more
+			c.states[i-1] = nil
 		}
-		to := c.states[i+1][:0]
-		for _, s := range c.states[i] {
-			c.next(i, s, func(e grammar.TokenEdge) {
-				if c.at[e.To] != int32(i) && int(c.l.MinTokens[e.To]) <= n-i-1 {
-					c.at[e.To] = int32(i)
-					to = append(to, e.To)
+		next := c.states[i+1][:0]
+		for _, state := range c.states[i] {
+			c.visitEdges(i, state, func(e grammar.TokenEdge) {
+				// Until the end of this method indexOf marks the states that next has.
+				isNew := c.indexOf[e.To] != int32(i)
+				if isNew && int(c.l.MinTokens[e.To]) <= n-i-1 {
+					c.indexOf[e.To] = int32(i)
+					next = append(next, e.To)
 				}
 			})
 		}
-		if c.states[i+1] = to; len(to) == 0 {
+		c.states[i+1] = next
+		if len(next) == 0 {
 			return false
 		}
 	}
-	for i := range c.at {
-		c.at[i] = -1
+	for i := range c.indexOf {
+		c.indexOf[i] = -1
 	}
 	return true
 }
 
-// index sets at to the indices of a position's states; clear undoes it.
-func (c *Chain) index(i int) {
-	for j, s := range c.states[i] {
-		c.at[s] = int32(j)
+// setIndexes sets indexOf for a position's states; clearIndexes undoes it, in time for these alone.
+func (c *Chain) setIndexes(i int) {
+	for j, state := range c.states[i] {
+		c.indexOf[state] = int32(j)
 	}
 }
 
-func (c *Chain) clear(i int) {
-	for _, s := range c.states[i] {
-		c.at[s] = -1
+func (c *Chain) clearIndexes(i int) {
+	for _, state := range c.states[i] {
+		c.indexOf[state] = -1
 	}
 }
 
-// backward computes B and removes states without an end.
-func (c *Chain) backward() {
+// computeBackward computes B and removes states without an end.
+func (c *Chain) computeBackward() {
 	n := len(c.tokens)
-	c.b[n] = c.b[n][:0]
-	end := c.states[n][:0]
-	for _, s := range c.states[n] {
-		if c.l.Accepts(s) {
-			end = append(end, s)
-			c.b[n] = append(c.b[n], 1)
+	c.backward[n] = c.backward[n][:0]
+	accepting := c.states[n][:0]
+	for _, state := range c.states[n] {
+		if c.l.Accepts(state) {
+			accepting = append(accepting, state)
+			c.backward[n] = append(c.backward[n], 1)
 		}
 	}
-	c.states[n] = end
+	c.states[n] = accepting
+
 	for i := n - 1; i >= 0; i-- {
-		c.index(i + 1)
-		free := c.tokens[i] == c.mask && len(c.sets[i]) == 0
-		from, b, largest := c.states[i][:0], c.b[i][:0], 0.0
-		for _, s := range c.states[i] {
-			sum, some := 0.0, false
-			c.next(i, s, func(e grammar.TokenEdge) {
-				j := c.at[e.To]
-				if j < 0 {
-					return
-				}
-				some = true
-				switch {
-				case free:
-					sum = max(sum, c.b[i+1][j])
-				case e.Set < 0:
-					sum = c.b[i+1][j]
-				default:
-					sum += c.sets[i][e.Set] * c.b[i+1][j]
-				}
-			})
-			if some {
-				from, b = append(from, s), append(b, sum)
+		c.setIndexes(i + 1)
+		live := c.states[i][:0]
+		sums := c.backward[i][:0]
+		largest := 0.0
+		for _, state := range c.states[i] {
+			sum, isLive := c.backwardSum(i, state)
+			if isLive {
+				live = append(live, state)
+				sums = append(sums, sum)
 				largest = max(largest, sum)
 			}
 		}
-		c.clear(i + 1)
-		c.states[i], c.b[i] = from, scaled(b, largest)
+		c.clearIndexes(i + 1)
+		c.states[i] = live
+		c.backward[i] = scaleSums(sums, largest)
 	}
 }
 
-// scaled divides sums by the largest.
-func scaled(x []float64, largest float64) []float64 {
+// backwardSum returns B of a state before position i, unscaled, and whether the end can be reached
+// from it. setIndexes(i+1) was called.
+func (c *Chain) backwardSum(i int, state int32) (sum float64, isLive bool) {
+	after := c.backward[i+1]
+	isUnknown := c.tokens[i] == c.mask && len(c.sets[i]) == 0
+	c.visitEdges(i, state, func(e grammar.TokenEdge) {
+		to := c.indexOf[e.To]
+		if to < 0 {
+			return
+		}
+		isLive = true
+		switch {
+		case isUnknown:
+			sum = max(sum, after[to])
+		case e.Set < 0:
+			sum = after[to]
+		default:
+			sum += c.sets[i][e.Set] * after[to]
+		}
+	})
+	return sum, isLive
+}
+
+// scaleSums divides sums by the largest, in place.
+func scaleSums(x []float64, largest float64) []float64 {
 	for i := range x {
-		x[i] = max(x[i]/max(largest, least), least)
+		x[i] = max(x[i]/max(largest, minSum), minSum)
 	}
 	return x
 }
 
-// seek sets f to F of a position. It is computed from that of the position before, so positions
-// should rise.
-func (c *Chain) seek(position int) {
-	if c.ahead > position {
-		c.f, c.ahead = append(c.f[:0], 1), 0
+// restartForward sets forward to F before the first position.
+func (c *Chain) restartForward() {
+	c.forward = append(c.forward[:0], 1)
+	c.forwardAt = 0
+}
+
+// seekForward sets forward to F of a position. It is computed from that of the position before, so
+// callers should go through positions from left to right.
+func (c *Chain) seekForward(position int) {
+	if c.forwardAt > position {
+		c.restartForward()
 	}
-	for ; c.ahead < position; c.ahead++ {
-		i := c.ahead
-		f := append(c.spare[:0], make([]float64, len(c.states[i+1]))...)
+	for ; c.forwardAt < position; c.forwardAt++ {
+		i := c.forwardAt
+		next := append(c.spare[:0], make([]float64, len(c.states[i+1]))...)
 		largest := 0.0
-		c.edges(i, func(e grammar.TokenEdge, from int, to int32) {
-			f[to] += c.f[from] * c.weight(i, e.Set)
-			largest = max(largest, f[to])
+		c.visitLiveEdges(i, func(e grammar.TokenEdge, from int, to int32) {
+			next[to] += c.forward[from] * c.probability(i, e.Set)
+			largest = max(largest, next[to])
 		})
-		c.f, c.spare = scaled(f, largest), c.f
+		c.spare = c.forward
+		c.forward = scaleSums(next, largest)
 	}
 }
 
@@ -331,18 +394,18 @@ func (c *Chain) seek(position int) {
 func (c *Chain) Coefficients(i int, out []float64) []float64 {
 	out = append(out[:0], make([]float64, c.l.ClassCount)...)
 	sets := make([]float64, len(c.l.Sets))
-	c.seek(i)
-	c.index(i + 1)
+	c.seekForward(i)
+	c.setIndexes(i + 1)
 	largest := 0.0
-	for k, s := range c.states[i] {
-		for _, e := range c.l.Out(s) {
-			if j := c.at[e.To]; j >= 0 {
-				sets[e.Set] += max(c.f[k]*c.b[i+1][j], least)
+	for from, state := range c.states[i] {
+		for _, e := range c.l.Out(state) {
+			if to := c.indexOf[e.To]; to >= 0 {
+				sets[e.Set] += max(c.forward[from]*c.backward[i+1][to], minSum)
 				largest = max(largest, sets[e.Set])
 			}
 		}
 	}
-	c.clear(i + 1)
+	c.clearIndexes(i + 1)
 	for set, x := range sets {
 		if x > 0 {
 			for _, k := range c.l.Sets[set] {
@@ -353,67 +416,81 @@ func (c *Chain) Coefficients(i int, out []float64) []float64 {
 	return out
 }
 
-// step is an edge that a path takes, with a uniform number that is still free.
-type step struct {
-	set     int32 // -1: the token is known
+// pathEdge is an edge that a path takes.
+type pathEdge struct {
+	set int32 // -1: the token is known
+
+	// uniform is what is left of the uniform number that chose the edge, in (0, 1): it is still
+	// free, and chooses the token in the set.
 	uniform float64
 }
 
-// draw appends a path drawn from the law; uniform returns a position's number in (0, 1).
-func (c *Chain) draw(path []step, uniform func(i int) float64) []step {
-	s := c.states[0][0]
+// drawPath appends a path drawn from the law; uniform returns a position's number in (0, 1).
+func (c *Chain) drawPath(path []pathEdge, uniform func(i int) float64) []pathEdge {
+	state := c.states[0][0]
 	var weights []float64
 	var edges []grammar.TokenEdge
 	for i := range c.tokens {
-		c.index(i + 1)
-		weights, edges = weights[:0], edges[:0]
+		weights = weights[:0]
+		edges = edges[:0]
 		whole := 0.0
-		c.next(i, s, func(e grammar.TokenEdge) {
-			if j := c.at[e.To]; j >= 0 {
-				w := max(c.b[i+1][j]*c.weight(i, e.Set), least*least)
-				weights, edges = append(weights, w), append(edges, e)
-				whole += w
+		c.setIndexes(i + 1)
+		c.visitEdges(i, state, func(e grammar.TokenEdge) {
+			if to := c.indexOf[e.To]; to >= 0 {
+				weight := max(c.backward[i+1][to]*c.probability(i, e.Set), minSum*minSum)
+				weights = append(weights, weight)
+				edges = append(edges, e)
+				whole += weight
 			}
 		})
-		c.clear(i + 1)
-		u, k := 0.0, 0
+		c.clearIndexes(i + 1)
+
+		u := 0.0
+		k := 0
 		if edges[0].Set >= 0 {
 			u = uniform(i) * whole
-			for ; k < len(edges)-1 && u >= weights[k]; k++ {
+			for k < len(edges)-1 && u >= weights[k] {
 				u -= weights[k]
+				k++
 			}
 			u = min(max(u/weights[k], 0x1p-60), 1-0x1p-53)
 		}
-		s = edges[k].To
-		path = append(path, step{edges[k].Set, u})
+		state = edges[k].To
+		path = append(path, pathEdge{edges[k].Set, u})
 	}
 	return path
 }
 
-// best appends the path of the most probable sequence.
-func (c *Chain) best(path []step) []step {
-	type hop struct{ set, to int32 }
+// bestPath appends the path of the most probable sequence (Viterbi's algorithm, from the end).
+func (c *Chain) bestPath(path []pathEdge) []pathEdge {
+	type hop struct {
+		set int32
+		to  int32 // index of the state after it
+	}
 	n := len(c.tokens)
-	after := make([]float64, len(c.states[n])) // the best from each state of the position after
-	through := make([][]hop, n)                // the edge to it
+	after := make([]float64, len(c.states[n])) // the best log p from each state of the position after
+	hops := make([][]hop, n)                   // the first edge of the best path from each state
 	for i := n - 1; i >= 0; i-- {
-		logs := c.logTops(i)
-		here := slices.Repeat([]float64{math.Inf(-1)}, len(c.states[i]))
-		through[i] = make([]hop, len(c.states[i]))
-		c.edges(i, func(e grammar.TokenEdge, from int, to int32) {
-			v := after[to]
-			if e.Set >= 0 && logs != nil {
-				v += logs[e.Set]
+		logTops := c.logTops(i)
+		best := slices.Repeat([]float64{math.Inf(-1)}, len(c.states[i]))
+		hops[i] = make([]hop, len(c.states[i]))
+		c.visitLiveEdges(i, func(e grammar.TokenEdge, from int, to int32) {
+			logP := after[to]
+			if e.Set >= 0 && logTops != nil {
+				logP += logTops[e.Set]
 			}
-			if v > here[from] {
-				here[from], through[i][from] = v, hop{e.Set, to}
+			if logP > best[from] {
+				best[from] = logP
+				hops[i][from] = hop{e.Set, to}
 			}
 		})
-		after = here
+		after = best
 	}
-	at := int32(0)
+
+	state := int32(0) // index of the state before position i
 	for i := range n {
-		path, at = append(path, step{set: through[i][at].set}), through[i][at].to
+		path = append(path, pathEdge{set: hops[i][state].set})
+		state = hops[i][state].to
 	}
 	return path
 }

@@ -4,29 +4,31 @@ import "unmask/grammar"
 
 // Choices are the texts of a language that is a list of them.
 type Choices struct {
-	Texts  []string
-	TextAt []int32 // [states] the text that ends in a state, by index, or -1
+	Texts []string
+
+	// TextAt is the text that ends in a state, by index, or -1; [states].
+	TextAt []int32
 }
 
 // NewChoices returns the choices of an automaton over tokens, given which text ends in each state
 // over bytes, as grammar.LabelledChoices returns it.
 func NewChoices(texts []string, t *grammar.Tokens, ends []int32) *Choices {
-	a := &Choices{Texts: texts}
-	for _, s := range t.ByteState {
-		end := int32(-1)
-		if s >= 0 {
-			end = ends[s]
+	c := &Choices{Texts: texts}
+	for _, state := range t.ByteState {
+		text := int32(-1)
+		if state >= 0 {
+			text = ends[state]
 		}
-		a.TextAt = append(a.TextAt, end)
+		c.TextAt = append(c.TextAt, text)
 	}
-	return a
+	return c
 }
 
 // Bytes returns about how much memory the choices hold.
-func (a *Choices) Bytes() int {
-	n := 4 * len(a.TextAt)
-	for _, t := range a.Texts {
-		n += 16 + len(t)
+func (c *Choices) Bytes() int {
+	n := 4 * len(c.TextAt)
+	for _, text := range c.Texts {
+		n += 16 + len(text)
 	}
 	return n
 }
@@ -37,40 +39,48 @@ type Choice struct {
 	Probability float64 `json:"probability"`
 }
 
-// choices returns the probabilities of the language's texts: all ways to spell one count together.
-func (c *Chain) choices() []Choice {
-	a := c.l.Choices
-	out := make([]Choice, len(a.Texts))
-	for i, text := range a.Texts {
-		out[i].Text = text
+// choiceProbabilities returns the probabilities of the language's texts: all ways to spell one
+// count together.
+func (c *Chain) choiceProbabilities() []Choice {
+	list := c.l.Choices
+	choices := make([]Choice, len(list.Texts))
+	for i, text := range list.Texts {
+		choices[i].Text = text
 	}
-	n, end := len(c.tokens), c.l.End()
-	for i := range n { // texts that end before position i, where a token says so
-		part, whole := make([]float64, len(out)), 0.0
-		c.seek(i)
-		c.edges(i, func(e grammar.TokenEdge, from int, to int32) {
-			p := c.f[from] * c.b[i+1][to] * c.weight(i, e.Set)
+	n := len(c.tokens)
+	end := c.l.End()
+
+	// Where a token says so, a text ends before position i: an edge leads from its last state to the
+	// automaton's end.
+	for i := range n {
+		ending := make([]float64, len(choices))
+		whole := 0.0
+		c.seekForward(i)
+		c.visitLiveEdges(i, func(e grammar.TokenEdge, from int, to int32) {
+			p := c.forward[from] * c.backward[i+1][to] * c.probability(i, e.Set)
 			whole += p
-			if s := c.states[i][from]; e.To == end && s != end {
-				part[a.TextAt[s]] += p
+			if state := c.states[i][from]; e.To == end && state != end {
+				ending[list.TextAt[state]] += p
 			}
 		})
-		for k, p := range part {
-			out[k].Probability += p / whole
+		for k, p := range ending {
+			choices[k].Probability += p / whole
 		}
 	}
-	c.seek(n)
+
+	// The others end with the positions.
+	c.seekForward(n)
 	whole := 0.0
 	for k := range c.states[n] {
-		whole += c.f[k]
+		whole += c.forward[k]
 	}
-	for k, s := range c.states[n] { // those that end with the positions
-		if s != end {
-			out[a.TextAt[s]].Probability += c.f[k] / whole
+	for k, state := range c.states[n] {
+		if state != end {
+			choices[list.TextAt[state]].Probability += c.forward[k] / whole
 		}
 	}
-	for i := range out {
-		out[i].Probability = min(out[i].Probability, 1) // rounding
+	for i := range choices {
+		choices[i].Probability = min(choices[i].Probability, 1) // rounding
 	}
-	return out
+	return choices
 }

@@ -4,7 +4,7 @@ package constrain
 // masked positions; nil: nothing is known there.
 func NewChain(l *Language, tokens []int32, mask int32, evidence []*Evidence) (*Chain, error) {
 	c := new(Chain)
-	if !c.set(l, tokens, mask, evidence) {
+	if !c.computeSums(l, tokens, mask, evidence) {
 		return nil, errNone
 	}
 	return c, nil
@@ -12,8 +12,8 @@ func NewChain(l *Language, tokens []int32, mask int32, evidence []*Evidence) (*C
 
 // Best returns the sets that the most probable sequence reads; -1 where the token is known.
 func (c *Chain) Best() (sets []int32) {
-	for _, s := range c.best(nil) {
-		sets = append(sets, s.set)
+	for _, edge := range c.bestPath(nil) {
+		sets = append(sets, edge.set)
 	}
 	return sets
 }

@@ -13,24 +13,28 @@ var (
 	errInf  = errors.New("a logit is +Inf, want finite numbers or -Inf")
 )
 
-// rowFault keeps the error of the lowest row, whichever goroutine fails first.
+// rowFault keeps the error of the lowest row, whichever goroutine fails first: an error must not
+// depend on the order in which rows are visited.
 type rowFault struct {
 	mutex sync.Mutex
 	row   int32
-	of    error
+	cause error // nil until a row failed
 }
 
-func (f *rowFault) set(row int32, err error) {
+// report keeps the error of a row, unless a lower row has one.
+func (f *rowFault) report(row int32, err error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if f.of == nil || row < f.row {
-		f.row, f.of = row, err
+	if f.cause == nil || row < f.row {
+		f.row = row
+		f.cause = err
 	}
 }
 
+// err returns the error that was kept. All rows have been visited.
 func (f *rowFault) err() error {
-	if f.of == nil {
+	if f.cause == nil {
 		return nil
 	}
-	return &model.RowError{Row: f.row, Err: f.of}
+	return &model.RowError{Row: f.row, Err: f.cause}
 }

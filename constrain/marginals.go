@@ -13,41 +13,68 @@ import (
 type Sequence struct {
 	Language *Language
 	Mask     int32
+
 	// Uniform returns a number in (0, 1) for a position that is not drawn, by the number of the
 	// draw.
 	Uniform func(position, draw int) float64
-	Sums    *SumCache // of all sequences of a pool; nil: its own
 
-	tokens          []int32    // of the sequence in the latest pass
-	fresh           []int32    // positions whose marginals the latest pass has
-	powers          []*powered // that this step or the one before has used
-	draws           int        // in the current step
-	FilterOverruled int        // tokens drawn although the filters had left them no probability
-	Choices         []Choice   // of a language of choices, by the first pass
+	// Sums are those of all sequences of a pool. If nil, the sequence has its own.
+	Sums *SumCache
+
+	// FilterOverruled counts the tokens that were drawn although the filters had left them no
+	// probability.
+	FilterOverruled int
+
+	// Choices are the probabilities of a language of choices, by the first pass.
+	Choices []Choice
+
+	// tokens are the language's in the latest pass, and fresh the positions in the sequence whose
+	// marginals that pass has, ascending.
+	tokens []int32
+	fresh  []int32
+
+	// powers are those that this step or the one before has used.
+	powers []*poweredChain
+
+	// draws counts the draws in the current step.
+	draws int
 }
 
-// powered is the chain for marginals p^power.
-type powered struct {
-	power    float64
-	idle     int         // steps since it was used
-	evidence []*Evidence // [positions]; from earlier passes where the latest has none
-	read     bool        // the evidence of the latest pass
-	chain    *Chain      // of the evidence; nil where the sums are not kept
-	best     []step
+// poweredChain is the chain for marginals p^power.
+type poweredChain struct {
+	power float64
+
+	// idle counts the steps since it was used.
+	idle int
+
+	// evidence is [positions of the language]; from earlier passes where the latest has none.
+	evidence []*Evidence
+
+	// isRead says that evidence has what the latest pass knows.
+	isRead bool
+
+	// chain has the sums of the evidence; nil where they are not kept.
+	chain *Chain
+
+	// best is the path of the most probable sequence; empty if it is not computed.
+	best []pathEdge
 }
 
-// SumCache keep the chains that were used last. The sums over a large language take more memory
+// SumCache keeps the chains that were used last. The sums over a large language take more memory
 // than what they are computed from, so they are computed again where they do not fit.
 type SumCache struct {
-	used  []*powered
-	spare *Chain // of dropped sums, nil for none
+	// used are the chains that hold sums, the one that got them first in front.
+	used []*poweredChain
+
+	// spare is the memory of dropped sums, nil for none.
+	spare *Chain
 }
 
 // maxSums bounds the memory of sums, in bytes, if there is more than one.
 const maxSums = 32 << 20
 
-// lend returns memory for the sums of w, which takes them from others if all have too much.
-func (s *SumCache) lend(w *powered) *Chain {
+// allot returns memory for the sums of w, which it takes from others if all have too much.
+func (s *SumCache) allot(w *poweredChain) *Chain {
 	bytes := 0
 	for _, other := range s.used {
 		bytes += other.chain.bytes()
@@ -57,7 +84,8 @@ func (s *SumCache) lend(w *powered) *Chain {
 		s.drop(s.used[0])
 	}
 	c := s.spare
-	if s.spare = nil; c == nil {
+	s.spare = nil
+	if c == nil {
 		c = new(Chain)
 	}
 	s.used = append(s.used, w)
@@ -65,10 +93,11 @@ func (s *SumCache) lend(w *powered) *Chain {
 }
 
 // drop forgets the sums of w.
-func (s *SumCache) drop(w *powered) {
+func (s *SumCache) drop(w *poweredChain) {
 	if i := slices.Index(s.used, w); i >= 0 {
 		s.used = slices.Delete(s.used, i, i+1)
-		s.spare, w.chain = w.chain, nil
+		s.spare = w.chain
+		w.chain = nil
 	}
 }
 
@@ -84,64 +113,74 @@ func (q *Sequence) Close() {
 // dropped.
 func (q *Sequence) BeginStep() {
 	q.draws = 0
-	q.powers = slices.DeleteFunc(q.powers, func(w *powered) bool {
-		if w.idle++; w.idle > 1 {
-			q.Sums.drop(w)
+	q.powers = slices.DeleteFunc(q.powers, func(w *poweredChain) bool {
+		w.idle++
+		if w.idle <= 1 {
+			return false
 		}
-		return w.idle > 1
+		q.Sums.drop(w)
+		return true
 	})
 }
 
 // BeginPass sets the tokens of the sequence in a new pass, and the positions whose marginals it
 // has.
 func (q *Sequence) BeginPass(tokens []int32, fresh []int32) {
-	q.tokens = append(q.tokens[:0], tokens[q.Language.FirstPosition:q.Language.EndPosition]...)
+	first := q.Language.FirstPosition
+	end := q.Language.EndPosition
+	q.tokens = append(q.tokens[:0], tokens[first:end]...)
 	q.fresh = q.fresh[:0]
 	for _, p := range fresh {
-		if int(p) >= q.Language.FirstPosition && int(p) < q.Language.EndPosition && tokens[p] == q.Mask {
+		if int(p) >= first && int(p) < end && tokens[p] == q.Mask {
 			q.fresh = append(q.fresh, p)
 		}
 	}
 	slices.Sort(q.fresh)
 	q.fresh = slices.Compact(q.fresh)
 	for _, w := range q.powers {
-		w.read, w.best = false, w.best[:0]
+		w.isRead = false
+		w.best = w.best[:0]
 		q.Sums.drop(w)
 	}
 }
 
-// MaskForbidden masks those of some tokens that do not go with the tokens before them. Those of
-// given that are no masks stay.
-func (q *Sequence) MaskForbidden(tokens, given []int32) {
+// MaskForbidden masks every token that the grammar forbids after those before it. A position at
+// which known has a token keeps it.
+func (q *Sequence) MaskForbidden(tokens, known []int32) {
 	var c Chain
 	l := q.Language
-	if !c.set(l, given[l.FirstPosition:l.EndPosition], q.Mask, nil) {
-		return // nothing goes with what is given
+	if !c.computeSums(l, known[l.FirstPosition:l.EndPosition], q.Mask, nil) {
+		return // nothing goes with what is known
 	}
-	states := c.states[0]
+
+	states := c.states[0] // those that the tokens so far may lead to
 	for i, proposed := range tokens[l.FirstPosition:l.EndPosition] {
-		c.index(i + 1)
-		var free, kept []int32
-		add := func(to *[]int32, s int32) {
-			if c.at[s] >= 0 {
-				*to = append(*to, s)
+		var byAny, byProposed []int32 // states after any token here, and after the proposed one
+		c.setIndexes(i + 1)
+		for _, state := range states {
+			c.visitEdges(i, state, func(e grammar.TokenEdge) {
+				if c.indexOf[e.To] >= 0 {
+					byAny = append(byAny, e.To)
+				}
+			})
+			if proposed == q.Mask {
+				continue
+			}
+			if to := l.Next(state, proposed); to >= 0 && c.indexOf[to] >= 0 {
+				byProposed = append(byProposed, to)
 			}
 		}
-		for _, s := range states {
-			c.next(i, s, func(e grammar.TokenEdge) { add(&free, e.To) })
-			if t := l.Next(s, proposed); proposed != q.Mask && t >= 0 {
-				add(&kept, t)
-			}
-		}
-		c.clear(i + 1)
-		slices.Sort(kept)
-		if states = slices.Compact(kept); len(kept) == 0 {
-			slices.Sort(free)
-			states = slices.Compact(free)
+		c.clearIndexes(i + 1)
+
+		states = byProposed
+		if len(byProposed) == 0 {
+			states = byAny
 			if c.tokens[i] == q.Mask {
 				tokens[l.FirstPosition+i] = q.Mask
 			}
 		}
+		slices.Sort(states)
+		states = slices.Compact(states)
 	}
 }
 
@@ -153,71 +192,84 @@ func (q *Sequence) Allows(tokens []int32) bool {
 // Marginals are those of another Marginals given the languages of the sequences. All rows asked for
 // are of sequences with a language; rows outside of the language's positions are as they were.
 type Marginals struct {
-	Filtered model.Marginals // with the filters
-	Raw      model.Marginals // without
-	Outcomes int
-	Length   int                       // rows of a sequence
-	Sequence func(index int) *Sequence // of the batch
+	// Filtered are the marginals with the filters of the run, such as top-k, and Raw those without.
+	Filtered model.Marginals
+	Raw      model.Marginals
 
+	Outcomes int
+
+	// Length is the number of rows of a sequence.
+	Length int
+
+	// Sequence returns a sequence of the batch.
+	Sequence func(index int) *Sequence
 }
 
-// chain returns the chain of a sequence for a power.
-func (m *Marginals) chain(index int, power float64) (*powered, error) {
+// chain returns the chain of a sequence for a power, with its sums.
+func (m *Marginals) chain(index int, power float64) (*poweredChain, error) {
 	q := m.Sequence(index)
 	if q.Sums == nil {
 		q.Sums = new(SumCache)
 	}
-	at := slices.IndexFunc(q.powers, func(w *powered) bool { return w.power == power })
-	if at < 0 {
-		at = len(q.powers)
-		q.powers = append(q.powers, &powered{power: power,
-			evidence: make([]*Evidence, len(q.tokens))})
-	}
-	w := q.powers[at]
+	w := q.withPower(power)
 	w.idle = 0
-	if !w.read {
-		if err := m.read(q, index, w); err != nil {
+	if !w.isRead {
+		if err := m.readEvidence(q, index, w); err != nil {
 			return nil, err
 		}
 	}
-	if w.chain == nil {
-		w.chain = q.Sums.lend(w)
-		if !w.chain.set(q.Language, q.tokens, q.Mask, w.evidence) {
-			q.Sums.drop(w)
-			return nil, &model.RowError{Row: int32(index * m.Length), Err: errNone}
-		}
-		if q.Language.Choices != nil && q.Choices == nil && power == 1 {
-			q.Choices = w.chain.choices()
-		}
+	if w.chain != nil {
+		return w, nil
+	}
+
+	w.chain = q.Sums.allot(w)
+	if !w.chain.computeSums(q.Language, q.tokens, q.Mask, w.evidence) {
+		q.Sums.drop(w)
+		return nil, &model.RowError{Row: int32(index * m.Length), Err: errNone}
+	}
+	if q.Language.Choices != nil && q.Choices == nil && power == 1 {
+		q.Choices = w.chain.choiceProbabilities()
 	}
 	return w, nil
 }
 
-// read reads the evidence of the latest pass.
-func (m *Marginals) read(q *Sequence, index int, w *powered) error {
+// withPower returns the sequence's chain for a power, a new one if there is none.
+func (q *Sequence) withPower(power float64) *poweredChain {
+	for _, w := range q.powers {
+		if w.power == power {
+			return w
+		}
+	}
+	w := &poweredChain{power: power, evidence: make([]*Evidence, len(q.tokens))}
+	q.powers = append(q.powers, w)
+	return w
+}
+
+// readEvidence reads the evidence of the latest pass.
+func (m *Marginals) readEvidence(q *Sequence, index int, w *poweredChain) error {
 	l := q.Language
 	rows := make([]int32, len(q.fresh))
 	for i, p := range q.fresh {
 		rows[i] = int32(index*m.Length) + p
 		e := &w.evidence[int(p)-l.FirstPosition]
 		if *e == nil {
-			*e = &Evidence{make([]float64, l.ClassCount), make([]float64, l.ClassCount)}
+			*e = &Evidence{Sum: make([]float64, l.ClassCount), Top: make([]float64, l.ClassCount)}
 		}
 	}
 	var fault rowFault
 	err := m.Filtered.Visit(rows, func(i int, logits []float32) {
 		e := w.evidence[int(q.fresh[i])-l.FirstPosition]
-		if err := e.read(l, logits[:m.Outcomes], w.power); err != nil {
-			fault.set(rows[i], err)
+		if err := e.sumClasses(l, logits[:m.Outcomes], w.power); err != nil {
+			fault.report(rows[i], err)
 		}
 	})
 	err = cmp.Or(err, fault.err())
-	w.read = err == nil
+	w.isRead = err == nil
 	return err
 }
 
-// read sums the probabilities p^power of classes.
-func (e *Evidence) read(l *Language, logits []float32, power float64) error {
+// sumClasses sets the evidence to the sums of the probabilities p^power of classes.
+func (e *Evidence) sumClasses(l *Language, logits []float32, power float64) error {
 	clear(e.Sum)
 	clear(e.Top)
 	top := slices.Max(logits) // NaN if any is
@@ -245,24 +297,24 @@ func (e *Evidence) read(l *Language, logits []float32, power float64) error {
 	return nil
 }
 
-// place returns the sequence and the position, in its language, of a row; inside is false beyond
+// locate returns the sequence and the position, in its language, of a row; inside is false beyond
 // it.
-func (m *Marginals) place(row int32) (index, at int, inside bool) {
+func (m *Marginals) locate(row int32) (index, position int, inside bool) {
 	index = int(row) / m.Length
 	l := m.Sequence(index).Language
-	at = int(row)%m.Length - l.FirstPosition
-	return index, at, at >= 0 && at < l.EndPosition-l.FirstPosition
+	position = int(row)%m.Length - l.FirstPosition
+	return index, position, position >= 0 && position < l.positions()
 }
 
 // Visit passes the marginals given the languages, as logits.
 func (m *Marginals) Visit(rows []int32, visit func(i int, logits []float32)) error {
-	coefficients, err := m.coefficients(rows)
+	coefficients, err := m.logCoefficients(rows)
 	if err != nil {
 		return err
 	}
 	all := model.Indexes(0, len(rows))
-	_, err = m.visitUntil(rows, all, func(i int, logits []float32, last bool) bool {
-		if coefficients[i] != nil && !m.scale(rows[i], coefficients[i], logits) && !last {
+	_, err = m.visitUntil(rows, all, func(i int, logits []float32, isLast bool) bool {
+		if coefficients[i] != nil && !m.addCoefficients(rows[i], coefficients[i], logits) && !isLast {
 			return false
 		}
 		visit(i, logits)
@@ -271,61 +323,70 @@ func (m *Marginals) Visit(rows []int32, visit func(i int, logits []float32)) err
 	return err
 }
 
-// visitUntil passes the filtered logits of some rows to take and, for those for which it returns
-// false, the logits before the filters, and at last equal ones: where the filters left nothing that
-// the language allows, they give way. It returns the rows where they did.
-func (m *Marginals) visitUntil(rows []int32, of []int,
-	take func(i int, logits []float32, last bool) bool) (gaveWay []int, err error) {
-	for n, marginals := range []model.Marginals{m.Filtered, m.Raw, m.Raw} {
-		list, taken := make([]int32, len(of)), make([]bool, len(of))
-		for k, i := range of {
-			list[k] = rows[i]
+// visitUntil passes the filtered logits of the rows with some indexes to take and, for those for
+// which it returns false, the logits before the filters, and at last equal ones: where the filters
+// left nothing that the language allows, they give way, because a text must be completed. It
+// returns the indexes of the rows where they did.
+func (m *Marginals) visitUntil(rows []int32, indexes []int,
+	take func(i int, logits []float32, isLast bool) bool) (gaveWay []int, err error) {
+	for attempt, marginals := range []model.Marginals{m.Filtered, m.Raw, m.Raw} {
+		asked := make([]int32, len(indexes))
+		for k, i := range indexes {
+			asked[k] = rows[i]
 		}
-		last := n == 2
-		err := marginals.Visit(list, func(k int, logits []float32) {
+		taken := make([]bool, len(indexes))
+		isLast := attempt == 2
+		err := marginals.Visit(asked, func(k int, logits []float32) {
 			logits = logits[:m.Outcomes]
-			if last {
+			if isLast {
 				clear(logits)
 			}
-			taken[k] = take(of[k], logits, last)
+			taken[k] = take(indexes[k], logits, isLast)
 		})
-		var rest []int
-		for k, i := range of {
+
+		var remaining []int
+		for k, i := range indexes {
 			if !taken[k] {
-				rest = append(rest, i)
+				remaining = append(remaining, i)
 			}
 		}
-		if n == 0 {
-			gaveWay = rest
+		if attempt == 0 {
+			gaveWay = remaining
 		}
-		if of = rest; err != nil || len(of) == 0 {
+		indexes = remaining
+		if err != nil || len(indexes) == 0 {
 			return gaveWay, err
 		}
 	}
 	return gaveWay, nil
 }
 
-// coefficients returns the coefficients of rows' classes, nil for a row outside of its language.
-func (m *Marginals) coefficients(rows []int32) ([][]float64, error) {
-	out, order := make([][]float64, len(rows)), model.Indexes(0, len(rows))
+// logCoefficients returns the logarithms of the coefficients of rows' classes, nil for a row
+// outside of its language. Rows are computed in ascending order, in which forward sums go on.
+func (m *Marginals) logCoefficients(rows []int32) ([][]float64, error) {
+	order := model.Indexes(0, len(rows))
 	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(rows[i], rows[j]) })
+	list := make([][]float64, len(rows))
 	for _, i := range order {
-		if index, at, inside := m.place(rows[i]); inside {
-			w, err := m.chain(index, 1)
-			if err != nil {
-				return nil, err
-			}
-			out[i] = w.chain.Coefficients(at, nil)
-			for k, x := range out[i] {
-				out[i][k] = math.Log(x)
-			}
+		index, position, inside := m.locate(rows[i])
+		if !inside {
+			continue
+		}
+		w, err := m.chain(index, 1)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = w.chain.Coefficients(position, nil)
+		for k, x := range list[i] {
+			list[i][k] = math.Log(x)
 		}
 	}
-	return out, nil
+	return list, nil
 }
 
-// scale adds the logarithms of coefficients to logits, and reports whether any is finite.
-func (m *Marginals) scale(row int32, logs []float64, logits []float32) (some bool) {
+// addCoefficients adds the logarithms of coefficients to a row's logits, and reports whether any is
+// finite.
+func (m *Marginals) addCoefficients(row int32, logs []float64, logits []float32) (anyFinite bool) {
 	class := m.Sequence(int(row) / m.Length).Language.Class
 	for v, k := range class[:len(logits)] {
 		if k < 0 {
@@ -334,24 +395,27 @@ func (m *Marginals) scale(row int32, logs []float64, logits []float32) (some boo
 		}
 		x := float64(logits[v]) + logs[k]
 		logits[v] = float32(x)
-		some = some || !math.IsInf(x, -1)
+		anyFinite = anyFinite || !math.IsInf(x, -1)
 	}
-	return some
+	return anyFinite
 }
 
 // Stats reduces the marginals given the languages. Arg is the token of the most probable sequence,
 // P1 its probability at the position, and P2 that of the most probable other token, at most P1.
+//
+// The most probable tokens of single positions would not do for Arg: together they need not belong
+// to the language.
 func (m *Marginals) Stats(rows []int32, s *model.Stats) error {
 	best := make([]int32, len(rows))
 	if s.Arg != nil {
-		if err := m.best(rows, best); err != nil {
+		if err := m.bestTokens(rows, best); err != nil {
 			return err
 		}
 	}
 	var fault rowFault
 	err := m.Visit(rows, func(i int, logits []float32) {
 		if err := model.ReduceRow(logits, s, i); err != nil {
-			fault.set(rows[i], err)
+			fault.report(rows[i], err)
 			return
 		}
 		if s.Arg == nil || s.Arg[i] == best[i] || best[i] < 0 {
@@ -359,9 +423,9 @@ func (m *Marginals) Stats(rows []int32, s *model.Stats) error {
 		}
 		s.Arg[i] = best[i]
 		if s.P1 != nil {
-			one := model.Stats{LogSum: make([]float64, 1)}
-			_ = model.ReduceRow(logits, &one, 0) // the same row as above
-			p := math.Exp(float64(logits[best[i]]) - one.LogSum[0])
+			row := model.Stats{LogSum: make([]float64, 1)}
+			_ = model.ReduceRow(logits, &row, 0) // succeeds, as it did above
+			p := math.Exp(float64(logits[best[i]]) - row.LogSum[0])
 			if s.P2 != nil {
 				s.P2[i] = min(s.P1[i], p)
 			}
@@ -371,12 +435,14 @@ func (m *Marginals) Stats(rows []int32, s *model.Stats) error {
 	return cmp.Or(err, fault.err())
 }
 
-// best sets out to the tokens of the most probable sequences at rows, -1 where the token is known.
-func (m *Marginals) best(rows, out []int32) error {
+// bestTokens sets tokens to those of the most probable sequences at rows, -1 where the token is
+// known.
+func (m *Marginals) bestTokens(rows, tokens []int32) error {
 	sets := make([]int32, len(rows))
 	for i, r := range rows {
-		index, at, inside := m.place(r)
-		if sets[i] = -1; !inside {
+		sets[i] = -1
+		index, position, inside := m.locate(r)
+		if !inside {
 			continue
 		}
 		w, err := m.chain(index, 1)
@@ -384,39 +450,47 @@ func (m *Marginals) best(rows, out []int32) error {
 			return err
 		}
 		if len(w.best) == 0 {
-			w.best = w.chain.best(w.best)
+			w.best = w.chain.bestPath(w.best)
 		}
-		sets[i] = w.best[at].set
+		sets[i] = w.best[position].set
 	}
-	return m.choose(rows, sets, out, func(i int, logits []float32, in func(v int) bool) int32 {
-		token, top := int32(-1), math.Inf(-1)
-		for v, x := range logits {
-			if float64(x) > top && in(v) {
-				token, top = int32(v), float64(x)
-			}
-		}
-		return token
-	})
+	return m.pickFromSets(rows, sets, tokens, pickLargest)
 }
 
-// choose calls pick for the rows whose set is not -1, with the filtered logits or, if it returns
-// -1, with those before the filters and then with equal ones.
-func (m *Marginals) choose(rows, sets, out []int32, pick func(i int, logits []float32,
-	in func(v int) bool) int32) error {
-	var of []int
-	for i := range rows {
-		if out[i] = -1; sets[i] >= 0 {
-			of = append(of, i)
+// pickLargest is a pick of pickFromSets that returns the token with the largest logit.
+func pickLargest(_ int, logits []float32, inSet func(v int) bool) int32 {
+	token := int32(-1)
+	top := math.Inf(-1)
+	for v, x := range logits {
+		if float64(x) > top && inSet(v) {
+			token = int32(v)
+			top = float64(x)
 		}
 	}
-	gaveWay, err := m.visitUntil(rows, of, func(i int, logits []float32, _ bool) bool {
-		l := m.Sequence(int(rows[i]) / m.Length).Language
-		member := make([]bool, l.ClassCount)
-		for _, c := range l.Sets[sets[i]] {
-			member[c] = true
+	return token
+}
+
+// pickFromSets sets tokens to what pick returns for the rows whose set is not -1, and to -1 at the
+// others. pick gets the filtered logits or, if it returns -1, those before the filters and then
+// equal ones.
+func (m *Marginals) pickFromSets(rows, sets, tokens []int32, pick func(i int, logits []float32,
+	inSet func(v int) bool) int32) error {
+	var indexes []int
+	for i := range rows {
+		tokens[i] = -1
+		if sets[i] >= 0 {
+			indexes = append(indexes, i)
 		}
-		out[i] = pick(i, logits, func(v int) bool { return l.Class[v] >= 0 && member[l.Class[v]] })
-		return out[i] >= 0
+	}
+	gaveWay, err := m.visitUntil(rows, indexes, func(i int, logits []float32, _ bool) bool {
+		l := m.Sequence(int(rows[i]) / m.Length).Language
+		isMember := make([]bool, l.ClassCount)
+		for _, k := range l.Sets[sets[i]] {
+			isMember[k] = true
+		}
+		inSet := func(v int) bool { return l.Class[v] >= 0 && isMember[l.Class[v]] }
+		tokens[i] = pick(i, logits, inSet)
+		return tokens[i] >= 0
 	})
 	for _, i := range gaveWay {
 		m.Sequence(int(rows[i])/m.Length).FilterOverruled++
