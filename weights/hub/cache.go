@@ -16,7 +16,7 @@ import (
 // ErrNotCached is wrapped by errors about what only the network could provide.
 var ErrNotCached = errors.New("not in the cache")
 
-// Snapshot is one snapshot in the cache.
+// Snapshot is one commit of a repository in the cache.
 type Snapshot struct {
 	Repo   string   // org/name
 	Commit string   // 40 hex digits
@@ -36,40 +36,42 @@ func (c Snapshot) String() string {
 // [DefaultRevision]. The error is [ErrNotCached] if it is not there.
 func (c *Client) Find(repo, revision string) (dir string, err error) {
 	revision = cmp.Or(revision, DefaultRevision)
-	if err := cmp.Or(checkRepo(repo), checkRevision(revision)); err != nil {
+	if err := checkNames(repo, revision); err != nil {
 		return "", err
 	}
 	missing := fmt.Errorf("%s@%s: %w (%s)", repo, revision, ErrNotCached, c.Cache)
 	commit := revision
 	if !commitID.MatchString(commit) {
-		if commit, err = c.readRef(repo, revision); err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				return "", missing
-			}
+		commit, err = c.readRef(repo, revision)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", missing
+		}
+		if err != nil {
 			return "", err
 		}
 	}
-	dir = c.snapshot(repo, commit)
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+	dir = c.snapshotDir(repo, commit)
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
 		return "", missing
 	}
 	return dir, nil
 }
 
-func (c *Client) snapshot(repo, commit string) string {
-	return filepath.Join(c.Cache, folder(repo), "snapshots", commit)
+func (c *Client) snapshotDir(repo, commit string) string {
+	return filepath.Join(c.Cache, cacheFolder(repo), "snapshots", commit)
 }
 
-func (c *Client) blob(repo, etag string) string {
-	return filepath.Join(c.Cache, folder(repo), "blobs", etag)
+func (c *Client) blobPath(repo, etag string) string {
+	return filepath.Join(c.Cache, cacheFolder(repo), "blobs", etag)
 }
 
-func (c *Client) ref(repo, revision string) string {
-	return filepath.Join(c.Cache, folder(repo), "refs", filepath.FromSlash(revision))
+func (c *Client) refPath(repo, revision string) string {
+	return filepath.Join(c.Cache, cacheFolder(repo), "refs", filepath.FromSlash(revision))
 }
 
 func (c *Client) readRef(repo, revision string) (commit string, err error) {
-	name := c.ref(repo, revision)
+	name := c.refPath(repo, revision)
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return "", err
@@ -89,89 +91,108 @@ func (c *Client) writeRef(repo, revision, commit string) error {
 	if old, err := c.readRef(repo, revision); err == nil && old == commit {
 		return nil
 	}
-	return atomicfile.Put(c.ref(repo, revision), []byte(commit))
+	return atomicfile.Put(c.refPath(repo, revision), []byte(commit))
 }
 
-// link makes a snapshot's file a relative link to a blob, so that a cache can be moved. Where links
-// are not allowed it becomes a second name of the blob.
-func (c *Client) link(repo, commit, file, etag string) error {
-	name := filepath.Join(c.snapshot(repo, commit), filepath.FromSlash(file))
+// linkBlob makes a snapshot's file a relative link to a blob, so that a cache can be moved. Where
+// links are not allowed it becomes a second name of the blob. The link is made elsewhere and
+// renamed: another process never sees the file missing while it is replaced.
+func (c *Client) linkBlob(repo, commit, file, etag string) error {
+	name := filepath.Join(c.snapshotDir(repo, commit), filepath.FromSlash(file))
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
-	target, err := filepath.Rel(filepath.Dir(name), c.blob(repo, etag))
+	target, err := filepath.Rel(filepath.Dir(name), c.blobPath(repo, etag))
 	if err != nil {
 		return err
 	}
-	if old, err := os.Readlink(name); err == nil && old == target {
+	if oldTarget, err := os.Readlink(name); err == nil && oldTarget == target {
 		return nil
 	}
-	tmp, err := os.MkdirTemp(filepath.Join(c.Cache, folder(repo)), "link-*.tmp")
+	tmp, err := os.MkdirTemp(filepath.Join(c.Cache, cacheFolder(repo)), "link-*.tmp")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	fresh := filepath.Join(tmp, "link")
-	if os.Symlink(target, fresh) != nil {
-		if err := os.Link(c.blob(repo, etag), fresh); err != nil {
+	link := filepath.Join(tmp, "link")
+	if os.Symlink(target, link) != nil {
+		if err := os.Link(c.blobPath(repo, etag), link); err != nil {
 			return err
 		}
 	}
-	return os.Rename(fresh, name)
+	return os.Rename(link, name)
 }
 
-// has reports whether a snapshot's file is there and complete.
-func (c *Client) has(repo, commit, file string) bool {
-	info, err := os.Stat(filepath.Join(c.snapshot(repo, commit), filepath.FromSlash(file)))
+// hasFile reports whether a snapshot's file is there and complete.
+func (c *Client) hasFile(repo, commit, file string) bool {
+	info, err := os.Stat(filepath.Join(c.snapshotDir(repo, commit), filepath.FromSlash(file)))
 	return err == nil && info.Mode().IsRegular()
 }
 
 // List returns all snapshots in the cache, sorted by repository and commit.
 func (c *Client) List() ([]Snapshot, error) {
-	dirs, err := os.ReadDir(c.Cache)
+	folders, err := os.ReadDir(c.Cache)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
 		return nil, err
 	}
-	var all []Snapshot
-	for _, d := range dirs {
-		name, ok := strings.CutPrefix(d.Name(), "models--")
+	var snapshots []Snapshot
+	for _, folder := range folders {
+		name, ok := strings.CutPrefix(folder.Name(), "models--")
 		repo := strings.ReplaceAll(name, "--", "/")
 		if !ok || checkRepo(repo) != nil {
-			continue // another kind of repository
+			continue // a dataset, or something else
 		}
-		refs, err := c.refs(repo)
+		list, err := c.listSnapshots(repo)
 		if err != nil {
 			return nil, err
 		}
-		snapshots, err := os.ReadDir(filepath.Join(c.Cache, d.Name(), "snapshots"))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		for _, s := range snapshots {
-			if !s.IsDir() || !commitID.MatchString(s.Name()) {
-				continue
-			}
-			one := Snapshot{Repo: repo, Commit: s.Name(), Refs: refs[s.Name()],
-				Dir: c.snapshot(repo, s.Name())}
-			if one.Files, one.Size, err = contents(one.Dir); err != nil {
-				return nil, err
-			}
-			all = append(all, one)
-		}
+		snapshots = append(snapshots, list...)
 	}
-	slices.SortFunc(all, func(a, b Snapshot) int {
+	slices.SortFunc(snapshots, func(a, b Snapshot) int {
 		return strings.Compare(a.Repo+" "+a.Commit, b.Repo+" "+b.Commit)
 	})
-	return all, nil
+	return snapshots, nil
 }
 
-// refs returns a repository's branches and tags by commit.
-func (c *Client) refs(repo string) (map[string][]string, error) {
+// listSnapshots returns the snapshots of one repository.
+func (c *Client) listSnapshots(repo string) ([]Snapshot, error) {
+	refs, err := c.listRefs(repo)
+	if err != nil {
+		return nil, err
+	}
+	dirs, err := os.ReadDir(filepath.Join(c.Cache, cacheFolder(repo), "snapshots"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var snapshots []Snapshot
+	for _, dir := range dirs {
+		commit := dir.Name()
+		if !dir.IsDir() || !commitID.MatchString(commit) {
+			continue
+		}
+		s := Snapshot{
+			Repo:   repo,
+			Commit: commit,
+			Refs:   refs[commit],
+			Dir:    c.snapshotDir(repo, commit),
+		}
+		s.Files, s.Size, err = listFiles(s.Dir)
+		if err != nil {
+			return nil, err
+		}
+		snapshots = append(snapshots, s)
+	}
+	return snapshots, nil
+}
+
+// listRefs returns a repository's branches and tags by commit.
+func (c *Client) listRefs(repo string) (map[string][]string, error) {
 	refs := map[string][]string{}
-	err := walk(filepath.Join(c.Cache, folder(repo), "refs"), func(_ fs.FS, name string) {
+	dir := filepath.Join(c.Cache, cacheFolder(repo), "refs")
+	err := walkFiles(dir, func(_ fs.FS, name string) {
 		// Other files, temporary ones for example, are ignored.
 		if commit, err := c.readRef(repo, name); err == nil && checkRevision(name) == nil {
 			refs[commit] = append(refs[commit], name)
@@ -180,9 +201,10 @@ func (c *Client) refs(repo string) (map[string][]string, error) {
 	return refs, err
 }
 
-// contents returns the complete files below dir and their size.
-func contents(dir string) (files []string, size int64, err error) {
-	err = walk(dir, func(root fs.FS, name string) {
+// listFiles returns the complete files below dir and their size. A link whose blob is still being
+// downloaded is not complete.
+func listFiles(dir string) (files []string, size int64, err error) {
+	err = walkFiles(dir, func(root fs.FS, name string) {
 		if info, err := fs.Stat(root, name); err == nil && info.Mode().IsRegular() {
 			files = append(files, name)
 			size += info.Size()
@@ -191,16 +213,16 @@ func contents(dir string) (files []string, size int64, err error) {
 	return files, size, err
 }
 
-// walk calls f for everything below root that is not a directory, in lexical order. A missing root
-// is empty.
-func walk(root string, f func(root fs.FS, name string)) error {
+// walkFiles calls visit for everything below root that is not a directory, in lexical order. A
+// missing root is empty.
+func walkFiles(root string, visit func(root fs.FS, name string)) error {
 	dir := os.DirFS(root)
 	return fs.WalkDir(dir, ".", func(name string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err == nil && !d.IsDir() {
-			f(dir, name)
+			visit(dir, name)
 		}
 		return err
 	})

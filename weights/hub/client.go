@@ -31,12 +31,20 @@ type Client struct {
 	Token    string // sent to Endpoint and to no other host
 	Offline  bool   // never use the network
 
-	Transport http.RoundTripper // carries the requests; nil is http.DefaultTransport
-	// attempts, after the first, without progress; 0 means 5, negative means none
+	// Transport carries the requests; nil is http.DefaultTransport.
+	Transport http.RoundTripper
+
+	// Retries is the number of attempts, after the first, without progress; 0 means 5, negative
+	// means none.
 	Retries int
-	// wait before the first retry, doubled up to 16 times that; 0 means half a second
+
+	// Backoff is the wait before the first retry, doubled up to 16 times that; 0 means half a
+	// second.
 	Backoff time.Duration
-	Idle    time.Duration // longest silence of a server; 0 means 30 seconds
+
+	// Idle is the longest silence of a server; 0 means 30 seconds. There is no bound on the whole
+	// time: a model of many gigabytes takes hours on a slow line.
+	Idle time.Duration
 }
 
 // DefaultEndpoint is the public Hub.
@@ -46,35 +54,42 @@ const DefaultEndpoint = "https://huggingface.co"
 // HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH, HF_HUB_DISABLE_IMPLICIT_TOKEN, HF_HUB_OFFLINE
 // and TRANSFORMERS_OFFLINE.
 func FromEnv() (*Client, error) {
-	base := cmp.Or(env("XDG_CACHE_HOME"), "~/.cache")
-	home := cmp.Or(env("HF_HOME"), filepath.Join(base, "huggingface"))
-	cache, err := expand(cmp.Or(env("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"),
+	userCache := cmp.Or(firstEnv("XDG_CACHE_HOME"), "~/.cache")
+	home := cmp.Or(firstEnv("HF_HOME"), filepath.Join(userCache, "huggingface"))
+	cache, err := expandPath(cmp.Or(firstEnv("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"),
 		filepath.Join(home, "hub")))
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{Cache: cache, Endpoint: DefaultEndpoint,
-		Offline: isTrue(env("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))}
-	if e := env("HF_ENDPOINT"); e != "" {
-		c.Endpoint = strings.TrimRight(e, "/")
+	c := &Client{
+		Cache:    cache,
+		Endpoint: DefaultEndpoint,
+		Offline:  isTrue(firstEnv("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")),
 	}
-	if _, err := c.endpoint(); err != nil {
+	if endpoint := firstEnv("HF_ENDPOINT"); endpoint != "" {
+		c.Endpoint = strings.TrimRight(endpoint, "/")
+	}
+	if _, err := c.endpointURL(); err != nil {
 		return nil, fmt.Errorf("HF_ENDPOINT: %w", err)
 	}
-	if c.Token, err = token(home); err != nil {
+	c.Token, err = readToken(home)
+	if err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-func token(home string) (string, error) {
-	if isTrue(env("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
+// readToken returns the token of the environment or of the file where `hf auth login` puts it; ""
+// if there is none.
+func readToken(home string) (string, error) {
+	if isTrue(firstEnv("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
 		return "", nil
 	}
-	from, text := "HF_TOKEN", env("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-	if text == "" {
-		from = cmp.Or(env("HF_TOKEN_PATH"), filepath.Join(home, "token"))
-		file, err := expand(from)
+	source := "HF_TOKEN"
+	token := firstEnv("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+	if token == "" {
+		source = cmp.Or(firstEnv("HF_TOKEN_PATH"), filepath.Join(home, "token"))
+		file, err := expandPath(source)
 		if err != nil {
 			return "", err
 		}
@@ -82,16 +97,17 @@ func token(home string) (string, error) {
 		if err != nil && !os.IsNotExist(err) {
 			return "", fmt.Errorf("token file: %w", err)
 		}
-		text = strings.TrimSpace(string(data))
+		token = strings.TrimSpace(string(data))
 	}
-	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("%s: the token has characters that no token has", from)
+	// It becomes a header, in which a line break would begin another one.
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s: the token has characters that no token has", source)
 	}
-	return text, nil
+	return token, nil
 }
 
-// env returns the first variable that is not blank.
-func env(names ...string) string {
+// firstEnv returns the first variable that is not blank.
+func firstEnv(names ...string) string {
 	for _, name := range names {
 		if v := strings.TrimSpace(os.Getenv(name)); v != "" {
 			return v
@@ -108,11 +124,11 @@ func isTrue(v string) bool {
 	return false
 }
 
-var variable = regexp.MustCompile(`\$(?:\w+|\{[^}]*\})`)
+var envVariable = regexp.MustCompile(`\$(?:\w+|\{[^}]*\})`)
 
-// expand replaces a leading ~ by the user's home, then $NAME and ${NAME} by variables, as Python's
-// expanduser and expandvars do: unset ones stay.
-func expand(name string) (string, error) {
+// expandPath replaces a leading ~ by the user's home, then $NAME and ${NAME} by variables, as
+// Python's expanduser and expandvars do: unset ones stay.
+func expandPath(name string) (string, error) {
 	if name == "~" || strings.HasPrefix(name, "~/") {
 		home, err := os.UserHomeDir()
 		if err != nil {
@@ -120,7 +136,7 @@ func expand(name string) (string, error) {
 		}
 		name = filepath.Join(home, name[1:])
 	}
-	return variable.ReplaceAllStringFunc(name, func(ref string) string {
+	return envVariable.ReplaceAllStringFunc(name, func(ref string) string {
 		if value, ok := os.LookupEnv(strings.Trim(ref, "${}")); ok {
 			return value
 		}
@@ -128,7 +144,8 @@ func expand(name string) (string, error) {
 	}), nil
 }
 
-func (c *Client) endpoint() (*url.URL, error) {
+// endpointURL parses Endpoint.
+func (c *Client) endpointURL() (*url.URL, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil ||
 		u.RawQuery != "" || u.Fragment != "" {

@@ -28,115 +28,135 @@ const (
 	newProgress = 1 << 20 // bytes from which an attempt counts as progress
 )
 
-// fetch downloads one file of a commit, unless it is there. Errors name the file.
-func (c *Client) fetch(ctx context.Context, repo, commit, file string,
-	progress func(Progress)) (err error) {
-	if c.has(repo, commit, file) {
+// fetchFile downloads one file of a commit, unless it is there. Errors name the file.
+func (c *Client) fetchFile(ctx context.Context, repo, commit, file string,
+	progress func(Progress)) error {
+	if c.hasFile(repo, commit, file) {
 		return nil
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", file, err)
-		}
-	}()
-	within, ask, stop := c.asking(ctx, false)
-	m, err := ask.stat(within, repo, commit, file)
+	if err := c.fetchMissing(ctx, repo, commit, file, progress); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}
+
+func (c *Client) fetchMissing(ctx context.Context, repo, commit, file string,
+	progress func(Progress)) error {
+	statCtx, quick, stop := c.limitRequests(ctx, false)
+	remote, err := quick.statFile(statCtx, repo, commit, file)
 	stop()
 	if err != nil {
 		return err
 	}
-	if m.commit != commit {
-		return fmt.Errorf("the server answers for commit %s, want %s", m.commit, commit)
+	if remote.commit != commit {
+		return fmt.Errorf("the server answers for commit %s, want %s", remote.commit, commit)
 	}
-	blob := c.blob(repo, m.etag)
-	locks := filepath.Join(c.Cache, ".locks", folder(repo))
-	if err := cmp.Or(os.MkdirAll(filepath.Dir(blob), 0o777),
-		os.MkdirAll(locks, 0o777)); err != nil {
+	blob := c.blobPath(repo, remote.etag)
+	locks := filepath.Join(c.Cache, ".locks", cacheFolder(repo))
+	if err := os.MkdirAll(filepath.Dir(blob), 0o777); err != nil {
 		return err
 	}
+	if err := os.MkdirAll(locks, 0o777); err != nil {
+		return err
+	}
+
 	// Two downloads of one blob would be wasteful but not harmful: only bytes with the right hash
 	// are renamed.
-	lock := flock.New(filepath.Join(locks, m.etag+".lock"), flock.SetPermissions(0o666))
+	lock := flock.New(filepath.Join(locks, remote.etag+".lock"), flock.SetPermissions(0o666))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Path(), err)
 	}
 	defer lock.Close()
-	if info, err := os.Stat(blob); err != nil || m.size >= 0 && info.Size() != m.size {
-		if !numbered.MatchString(file) { // all shards are announced together
-			c.announce(repo, commit, file, m.size, progress)
+
+	info, err := os.Stat(blob)
+	isThere := err == nil && (remote.size < 0 || info.Size() == remote.size)
+	if !isThere {
+		if !shardFile.MatchString(file) { // all shards are announced together
+			c.announceDownload(repo, commit, file, remote.size, progress)
 		}
-		d := download{c: c, url: c.fileURL(repo, commit, file), remote: m, repo: repo, file: file,
-			blob: blob, progress: progress}
-		if err := d.run(ctx); err != nil {
+		d := download{
+			remoteFile: remote,
+			client:     c,
+			url:        c.fileURL(repo, commit, file),
+			repo:       repo,
+			file:       file,
+			blob:       blob,
+			progress:   progress,
+		}
+		if err := d.fetch(ctx); err != nil {
 			return err
 		}
 	}
-	return c.link(repo, commit, file, m.etag)
+	return c.linkBlob(repo, commit, file, remote.etag)
 }
 
-// announced is the least download that is announced, in bytes.
-var announced int64 = 64 << 20
+// announceFrom is the least download that is announced, in bytes.
+var announceFrom int64 = 64 << 20
 
-// numbered matches the name of a part of weights.
-var numbered = regexp.MustCompile(`-\d{5}-of-\d{5}\.`)
+// shardFile matches the name of a part of weights.
+var shardFile = regexp.MustCompile(`-\d{5}-of-\d{5}\.`)
 
-// announce reports how much a download of weights is, and the memory that they will take.
-func (c *Client) announce(repo, commit, file string, size int64, progress func(Progress)) {
-	if progress == nil || size < announced {
+// announceDownload reports how much a download of weights is, and the memory that they will take:
+// who has too little of it hears so before hours of download, not after.
+func (c *Client) announceDownload(repo, commit, file string, size int64,
+	progress func(Progress)) {
+	if progress == nil || size < announceFrom {
 		return
 	}
-	var config struct {
-		Dtype string `json:"dtype"`
-		Torch string `json:"torch_dtype"`
-	}
-	c.read(repo, commit, path.Join(path.Dir(file), "config.json"), &config) // without, 16 bits
-	gb := float64(size) / 1e9
-	takes := fmt.Sprintf("about %.1f GB of memory", gb)
-	if path.Ext(file) != ".gguf" {
-		values := gb / 2 // in 1e9
-		if cmp.Or(config.Dtype, config.Torch) == "float32" {
-			values = gb / 4
+	gigabytes := float64(size) / 1e9
+	memoryNeed := fmt.Sprintf("about %.1f GB of memory", gigabytes)
+	if path.Ext(file) != ".gguf" { // whose blocks are computed with as they are
+		var config struct {
+			Dtype string `json:"dtype"`
+			Torch string `json:"torch_dtype"`
 		}
-		takes = fmt.Sprintf("about %.1f GB of memory in f32, %.1f in bf16 and %.1f in int8 "+
-			"(--precision)", 4*values, 2*values, values)
+		// Without a readable config.json the weights are taken to have 16 bits.
+		c.readJSON(repo, commit, path.Join(path.Dir(file), "config.json"), &config)
+		billions := gigabytes / 2 // of values
+		if cmp.Or(config.Dtype, config.Torch) == "float32" {
+			billions = gigabytes / 4
+		}
+		memoryNeed = fmt.Sprintf("about %.1f GB of memory in f32, %.1f in bf16 and %.1f in int8 "+
+			"(--precision)", 4*billions, 2*billions, billions)
 	}
 	if free, ok := memory.Available(); ok {
-		takes += fmt.Sprintf("; %.1f GB are free", float64(free)/1e9)
+		memoryNeed += fmt.Sprintf("; %.1f GB are free", float64(free)/1e9)
 	}
 	progress(Progress{Note: fmt.Sprintf("note: downloading %.1f GB, once, to %s: the weights take %s",
-		gb, c.Cache, takes)})
+		gigabytes, c.Cache, memoryNeed)})
 }
 
 // download downloads one blob.
 type download struct {
-	remote
-	c          *Client
-	url        string
-	repo, file string
-	blob       string
-	progress   func(Progress)
+	remoteFile
+	client   *Client
+	url      string
+	repo     string
+	file     string // in the repository, for errors and progress
+	blob     string // path of the finished file
+	progress func(Progress)
 }
 
-// run downloads to blob.incomplete, checks, and renames. A wrong hash may come from the rest of an
-// earlier run, so the second try starts from the beginning.
-func (d *download) run(ctx context.Context) error {
+// fetch downloads to blob.incomplete, checks, and renames. A wrong hash may come from the rest of
+// an earlier download, so the second try starts from the beginning.
+func (d *download) fetch(ctx context.Context) error {
 	incomplete := d.blob + ".incomplete"
-	for last := false; ; last = true {
-		err := d.c.retry(ctx, func() (bool, error) { return d.attempt(ctx, incomplete) })
+	for isLast := false; ; isLast = true {
+		err := d.client.retry(ctx, func() (bool, error) { return d.attempt(ctx, incomplete) })
 		if err != nil {
 			return err
 		}
-		err = d.verify(incomplete)
+		err = d.checkHash(incomplete)
 		if err == nil {
 			break
 		}
-		if _, wrong := errors.AsType[*hashError](err); !wrong {
+		if _, ok := errors.AsType[*hashError](err); !ok {
 			return err
 		}
 		if err := os.Remove(incomplete); err != nil {
 			return err
 		}
-		if last {
+		if isLast {
 			return err
 		}
 	}
@@ -146,121 +166,135 @@ func (d *download) run(ctx context.Context) error {
 	return atomicfile.SyncDir(filepath.Dir(d.blob))
 }
 
-// attempt requests the missing bytes and appends them.
+// attempt requests the missing bytes and appends them. It reports whether it received enough to
+// count as progress.
 func (d *download) attempt(ctx context.Context, incomplete string) (progress bool, err error) {
 	f, err := os.OpenFile(incomplete, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
-		return false, permanent{err}
+		return false, permanentError{err}
 	}
 	defer func() { err = cmp.Or(err, f.Close()) }()
 	have, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return false, permanent{err}
+		return false, permanentError{err}
 	}
-	if d.size >= 0 && have > d.size {
-		if have, err = restart(f); err != nil {
+	if d.size >= 0 && have > d.size { // of another file with this name
+		if err := emptyFile(f); err != nil {
 			return false, err
 		}
+		have = 0
 	}
 	if have == d.size {
 		return false, nil
 	}
-	ctx, alive, stop := d.c.watch(ctx)
+
+	ctx, alive, stop := d.client.watchSilence(ctx)
 	defer stop()
 	header := http.Header{}
 	if have > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 	}
-	resp, err := d.c.do(ctx, http.MethodGet, d.url, header)
+	resp, err := d.client.send(ctx, http.MethodGet, d.url, header)
 	if err != nil {
-		return false, silence(ctx, err)
+		return false, causeOf(ctx, err)
 	}
 	defer resp.Body.Close()
 	switch resp.StatusCode {
-	case http.StatusOK:
-		if have, err = restart(f); err != nil {
+	case http.StatusOK: // the server sends the file from its start
+		if err := emptyFile(f); err != nil {
 			return false, err
 		}
+		have = 0
 	case http.StatusPartialContent:
 		if err := d.checkRange(resp.Header.Get("Content-Range"), have); err != nil {
 			return false, err
 		}
 	case http.StatusRequestedRangeNotSatisfiable:
-		_, err := restart(f)
+		err := emptyFile(f)
 		return false, cmp.Or(err, fmt.Errorf("the server has no bytes from %d on", have))
 	default:
-		return false, d.c.refusal(resp, d.repo, d.commit, d.file)
+		return false, d.client.statusError(resp, d.repo, d.commit, d.file)
 	}
 	if resp.ContentLength >= 0 && d.size >= 0 && resp.ContentLength != d.size-have {
-		return false, permanent{fmt.Errorf("the server announces %d bytes, missing are %d of %d",
+		return false, permanentError{fmt.Errorf("the server announces %d bytes, missing are %d of %d",
 			resp.ContentLength, d.size-have, d.size)}
 	}
-	got, err := d.copy(f, resp.Body, have, alive)
-	return got >= newProgress, silence(ctx, err)
+	received, err := d.appendBody(f, resp.Body, have, alive)
+	return received >= newProgress, causeOf(ctx, err)
 }
 
-// restart empties the file, for a server that sends it from the start.
-func restart(f *os.File) (have int64, err error) {
-	_, err = f.Seek(0, io.SeekStart)
-	if err = cmp.Or(err, f.Truncate(0)); err != nil {
-		return 0, permanent{err}
+// emptyFile empties the file, for a download from the start.
+func emptyFile(f *os.File) error {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return permanentError{err}
 	}
-	return 0, nil
+	if err := f.Truncate(0); err != nil {
+		return permanentError{err}
+	}
+	return nil
 }
 
 var contentRange = regexp.MustCompile(`^bytes (\d+)-\d+/(\d+|\*)$`)
 
+// checkRange returns an error for a Content-Range that does not go on where the file ends.
 func (d *download) checkRange(header string, have int64) error {
 	m := contentRange.FindStringSubmatch(header)
-	if m == nil || m[1] != strconv.FormatInt(have, 10) || d.size >= 0 && m[2] != "*" &&
-		m[2] != strconv.FormatInt(d.size, 10) {
-		return permanent{fmt.Errorf("Content-Range is %.60q, want from byte %d of %d", header, have,
+	isNext := m != nil && m[1] == strconv.FormatInt(have, 10)
+	isSize := m != nil && (d.size < 0 || m[2] == "*" || m[2] == strconv.FormatInt(d.size, 10))
+	if !isNext || !isSize {
+		return permanentError{fmt.Errorf("Content-Range is %.60q, want from byte %d of %d", header, have,
 			d.size)}
 	}
 	return nil
 }
 
-// copy appends the body to f and returns the bytes received.
-func (d *download) copy(f *os.File, body io.Reader, have int64, alive func()) (got int64,
-	err error) {
+// appendBody appends the body to f, which has `have` bytes, and returns the bytes received. It
+// calls alive for each piece.
+func (d *download) appendBody(f *os.File, body io.Reader, have int64,
+	alive func()) (received int64, err error) {
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := body.Read(buf)
 		if n > 0 {
 			alive()
-			if d.size >= 0 && have+got+int64(n) > d.size {
-				return got, permanent{fmt.Errorf("the server sends more than the %d bytes it "+
+			if d.size >= 0 && have+received+int64(n) > d.size {
+				return received, permanentError{fmt.Errorf("the server sends more than the %d bytes it "+
 					"announced", d.size)}
 			}
 			if _, err := f.Write(buf[:n]); err != nil {
-				return got, permanent{err}
+				return received, permanentError{err}
 			}
-			got += int64(n)
+			received += int64(n)
 			if d.progress != nil {
-				d.progress(Progress{File: d.file, Done: have + got, Total: d.size})
+				d.progress(Progress{File: d.file, Done: have + received, Total: d.size})
 			}
 		}
+		isShort := err == io.EOF && d.size >= 0 && have+received < d.size ||
+			errors.Is(err, io.ErrUnexpectedEOF) // fewer than Content-Length
 		switch {
-		case err == io.EOF && d.size >= 0 && have+got < d.size,
-			errors.Is(err, io.ErrUnexpectedEOF): // fewer than Content-Length
-			return got, fmt.Errorf("the server broke off after %d of %d bytes", have+got, d.size)
+		case isShort:
+			return received, fmt.Errorf("the server broke off after %d of %d bytes", have+received, d.size)
 		case err == io.EOF:
-			return got, nil
+			return received, nil
 		case err != nil:
-			return got, err
+			return received, err
 		}
 	}
 }
 
 // hashError is the error of a file whose content does not match its etag.
-type hashError struct{ kind, found, wanted string }
-
-func (e *hashError) Error() string {
-	return fmt.Sprintf("%s of the download is %s, want %s", e.kind, e.found, e.wanted)
+type hashError struct {
+	kind  string // of the hash
+	found string
+	want  string
 }
 
-// verify compares the file on disk with the etag and makes it durable.
-func (d *download) verify(name string) error {
+func (e *hashError) Error() string {
+	return fmt.Sprintf("%s of the download is %s, want %s", e.kind, e.found, e.want)
+}
+
+// checkHash compares the file on disk with the etag and makes it durable.
+func (d *download) checkHash(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0) // for Sync
 	if err != nil {
 		return err
@@ -270,21 +304,23 @@ func (d *download) verify(name string) error {
 	if err != nil {
 		return err
 	}
-	kind, h := "sha256", sha256.New()
+	kind := "sha256"
+	h := sha256.New()
 	if len(d.etag) == 2*sha1.Size {
-		kind, h = "git hash", gitHash(info.Size())
+		kind = "git hash"
+		h = newGitHash(info.Size())
 	}
 	if _, err := io.Copy(h, f); err != nil {
 		return err
 	}
 	if found := fmt.Sprintf("%x", h.Sum(nil)); found != d.etag {
-		return &hashError{kind, found, d.etag}
+		return &hashError{kind: kind, found: found, want: d.etag}
 	}
 	return f.Sync()
 }
 
-// gitHash returns git's hash of a blob of size bytes, which begins with a header.
-func gitHash(size int64) hash.Hash {
+// newGitHash returns git's hash of a blob of size bytes, which begins with a header.
+func newGitHash(size int64) hash.Hash {
 	h := sha1.New()
 	fmt.Fprintf(h, "blob %d\x00", size)
 	return h

@@ -37,7 +37,7 @@ type fakeHub struct {
 	refuse  func(w http.ResponseWriter, r *http.Request) bool
 }
 
-func init() { shortly = 5 * time.Minute }
+func init() { cachedTimeout = 5 * time.Minute }
 
 func newHub(t *testing.T) *fakeHub {
 	h := &fakeHub{
@@ -65,7 +65,7 @@ func etag(file, data string) string {
 	if strings.HasSuffix(file, ".safetensors") {
 		return fmt.Sprintf("%x", sha256.Sum256([]byte(data)))
 	}
-	g := gitHash(int64(len(data)))
+	g := newGitHash(int64(len(data)))
 	g.Write([]byte(data))
 	return fmt.Sprintf("%x", g.Sum(nil))
 }
@@ -174,7 +174,7 @@ func read(t *testing.T, name string) string {
 
 // tree returns what is below dir, relative, links with their targets.
 func tree(t *testing.T, dir string) (names []string) {
-	require.NoError(t, walk(dir, func(_ fs.FS, name string) {
+	require.NoError(t, walkFiles(dir, func(_ fs.FS, name string) {
 		if target, err := os.Readlink(dir + "/" + name); err == nil {
 			name += " -> " + target
 		}

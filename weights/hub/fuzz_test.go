@@ -29,7 +29,7 @@ func FuzzHeaders(f *testing.F) {
 		require.Regexp(t, `^[0-9a-f]{40}$`, m.commit)
 		require.Regexp(t, `^([0-9a-f]{40}|[0-9a-f]{64})$`, m.etag)
 		require.GreaterOrEqual(t, m.size, int64(-1))
-		d := download{remote: m}
+		d := download{remoteFile: m}
 		if err := d.checkRange(span, have); err != nil {
 			require.NotContains(t, err.Error(), "\n")
 			return

@@ -16,22 +16,22 @@ import (
 	"unmask/weights"
 )
 
-// small are the files of a model beside its weights, those that are there.
-var small = append([]string{
+// modelFiles are the files of a model beside its weights; those that are there are fetched.
+var modelFiles = append([]string{
 	"config.json", "preprocessor_config.json", "scheduler_config.json",
 	// Laya's, which has no config.json
-	laya, "encoder/config.json", "tokenizer/tokenizer.json", "tokenizer/tokenizer_config.json",
+	layaConfig, "encoder/config.json", "tokenizer/tokenizer.json", "tokenizer/tokenizer_config.json",
 	"tokenizer/special_tokens_map.json",
 	// the adapter with which Nemotron-Labs-Diffusion drafts
 	"linear_spec_lora/adapter_config.json", "linear_spec_lora/adapter_model.safetensors",
 }, weights.CompanionFiles...)
 
 const (
-	pipeline  = "model_index.json"     // names the folders of a pipeline's parts
-	codec     = "audio_tokenizer"      // folder of OmniVoice's sound codec
-	laya      = "rl_agent_config.json" // in the place of config.json
-	maxIndex  = 64 << 20               // bytes
-	maxShards = 4096
+	pipelineFile = "model_index.json"     // names the folders of a pipeline's parts
+	codecFolder  = "audio_tokenizer"      // folder of OmniVoice's sound codec
+	layaConfig   = "rl_agent_config.json" // in the place of config.json
+	maxIndex     = 64 << 20               // bytes
+	maxShards    = 4096
 )
 
 // PullModel makes a model of a repository present in the cache and returns its directory: its
@@ -41,154 +41,173 @@ const (
 func (c *Client) PullModel(ctx context.Context, repo, revision string,
 	progress func(Progress)) (dir string, err error) {
 	revision = cmp.Or(revision, DefaultRevision)
-	if err := cmp.Or(checkRepo(repo), checkRevision(revision)); err != nil {
+	if err := checkNames(repo, revision); err != nil {
 		return "", err
 	}
-	cached := func() (string, error) { return c.FindModel(repo, revision) }
-	var all []string
-	return c.pull(ctx, repo, revision, cached, progress,
-		func(ctx context.Context, ask *Client) (string, error) {
-			commit, list, err := ask.listing(ctx, repo, revision)
-			if err != nil {
-				return "", err
-			}
-			all = list
-			if err := checkModel(repo, all); err != nil {
-				return "", answered{err}
-			}
-			return commit, nil
-		}, func(commit string) error {
-			return c.fetchModel(ctx, repo, commit, all, progress)
-		})
+	findCached := func() (string, error) { return c.FindModel(repo, revision) }
+	var files []string
+	resolve := func(ctx context.Context, quick *Client) (commit string, err error) {
+		commit, files, err = quick.listRepo(ctx, repo, revision)
+		if err != nil {
+			return "", err
+		}
+		if err := checkModelFiles(repo, files); err != nil {
+			return "", answeredError{err}
+		}
+		return commit, nil
+	}
+	fetch := func(commit string) error {
+		return c.fetchModel(ctx, repo, commit, files, progress)
+	}
+	return c.pullCommit(ctx, repo, revision, findCached, progress, resolve, fetch)
 }
 
-// checkModel returns the reason why a repository with these files is not a readable model.
-func checkModel(repo string, all []string) error {
-	has := func(ending string) int {
-		return slices.IndexFunc(all, func(name string) bool { return strings.HasSuffix(name, ending) })
+// checkModelFiles returns the reason why a repository with these files is not a readable model. It
+// is asked before anything is downloaded.
+func checkModelFiles(repo string, files []string) error {
+	indexBySuffix := func(suffix string) int {
+		return slices.IndexFunc(files, func(name string) bool { return strings.HasSuffix(name, suffix) })
 	}
-	switch at := has(".gguf"); {
-	case slices.Contains(all, pipeline), slices.Contains(all, laya) && weightsOf(all, "") != "":
+	hasWeights := findWeights(files, "") != ""
+	hasConfig := slices.Contains(files, "config.json")
+	if slices.Contains(files, pipelineFile) || slices.Contains(files, layaConfig) && hasWeights {
 		return nil
-	case at >= 0 && !slices.Contains(all, "config.json"):
-		return fmt.Errorf("the repository has GGUF files, want one by name: %s:%s", repo, all[at])
-	case !slices.Contains(all, "config.json"):
+	}
+	if i := indexBySuffix(".gguf"); i >= 0 && !hasConfig {
+		return fmt.Errorf("the repository has GGUF files, want one by name: %s:%s", repo, files[i])
+	}
+	if !hasConfig {
 		return fmt.Errorf("the repository has no config.json, want a model")
-	case weightsOf(all, "") != "":
+	}
+	if hasWeights {
 		return nil
 	}
-	for _, ending := range []string{".bin", ".pt", ".pth", ".ckpt"} {
-		if at := has(ending); at >= 0 {
+	for _, suffix := range []string{".bin", ".pt", ".pth", ".ckpt"} {
+		if i := indexBySuffix(suffix); i >= 0 {
 			return fmt.Errorf("the repository has no model.safetensors, but %s: download it and "+
-				"see unmask convert", all[at])
+				"see unmask convert", files[i])
 		}
 	}
 	return fmt.Errorf("the repository has no model.safetensors")
 }
 
-// weightsOf returns the file in folder that has the weights or names their parts, "" if there is
+// findWeights returns the file in folder that has the weights or names their parts, "" if there is
 // none.
-func weightsOf(all []string, folder string) string {
+func findWeights(files []string, folder string) string {
 	for _, name := range weights.ModelFiles {
-		if name = path.Join(folder, name); slices.Contains(all, name) {
+		name = path.Join(folder, name)
+		if slices.Contains(files, name) {
 			return name
 		}
 	}
 	return ""
 }
 
-// fetchModel fetches the files of a commit that belong to a model.
-func (c *Client) fetchModel(ctx context.Context, repo, commit string, all []string,
+// fetchModel fetches those of a commit's files that belong to a model. Its own weights come last:
+// FindModel takes a folder with them for a whole model.
+func (c *Client) fetchModel(ctx context.Context, repo, commit string, files []string,
 	progress func(Progress)) error {
-	fetch := func(name string) error { return c.fetch(ctx, repo, commit, name, progress) }
-	folders := []string{codec, ""} // the model is there when its own weights are
-	if slices.Contains(all, pipeline) {
-		if err := fetch(pipeline); err != nil {
+	folders := []string{codecFolder, ""}
+	if slices.Contains(files, pipelineFile) {
+		if err := c.fetchFile(ctx, repo, commit, pipelineFile, progress); err != nil {
 			return err
 		}
-		parts, err := c.parts(repo, commit)
+		parts, err := c.listParts(repo, commit)
 		if err != nil {
 			return err
 		}
 		folders = append(folders, parts...)
 	}
 	for _, folder := range folders {
-		for _, name := range small {
-			if name = path.Join(folder, name); slices.Contains(all, name) {
-				if err := fetch(name); err != nil {
-					return err
-				}
+		for _, name := range modelFiles {
+			name = path.Join(folder, name)
+			if !slices.Contains(files, name) {
+				continue
 			}
-		}
-		name := weightsOf(all, folder)
-		if name == "" {
-			continue
-		}
-		if err := fetch(name); err != nil {
-			return err
-		}
-		shards, size, err := c.shards(repo, commit, name)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(shards, func(s string) bool { return !c.has(repo, commit, s) }) {
-			c.announce(repo, commit, name, size, progress)
-		}
-		for _, shard := range shards {
-			if err := fetch(shard); err != nil {
+			if err := c.fetchFile(ctx, repo, commit, name, progress); err != nil {
 				return err
 			}
+		}
+		if err := c.fetchWeights(ctx, repo, commit, files, folder, progress); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// shards returns the parts that an index names, in its folder, and the bytes of all tensors, 0 if
-// it does not say; none for other files.
-func (c *Client) shards(repo, commit, name string) (shards []string, size int64, err error) {
+// fetchWeights fetches the weights in a folder, nothing if it has none.
+func (c *Client) fetchWeights(ctx context.Context, repo, commit string, files []string,
+	folder string, progress func(Progress)) error {
+	name := findWeights(files, folder)
+	if name == "" {
+		return nil
+	}
+	if err := c.fetchFile(ctx, repo, commit, name, progress); err != nil {
+		return err
+	}
+	shards, size, err := c.listShards(repo, commit, name)
+	if err != nil {
+		return err
+	}
+	isMissing := func(shard string) bool { return !c.hasFile(repo, commit, shard) }
+	if slices.ContainsFunc(shards, isMissing) {
+		c.announceDownload(repo, commit, name, size, progress)
+	}
+	for _, shard := range shards {
+		if err := c.fetchFile(ctx, repo, commit, shard, progress); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listShards returns the parts that an index names, in its folder, and the bytes of all tensors, 0
+// if it does not say; none for other files.
+func (c *Client) listShards(repo, commit, name string) (shards []string, size int64, err error) {
 	if !strings.HasSuffix(name, ".index.json") {
 		return nil, 0, nil
 	}
-	var file struct {
+	var index struct {
 		Map      map[string]string `json:"weight_map"`
 		Metadata json.RawMessage   `json:"metadata"`
 	}
-	if err := c.read(repo, commit, name, &file); err != nil {
+	if err := c.readJSON(repo, commit, name, &index); err != nil {
 		return nil, 0, err
 	}
-	var total struct {
+	var metadata struct {
 		Size float64 `json:"total_size"`
 	}
-	if json.Unmarshal(file.Metadata, &total) == nil {
-		size = int64(total.Size)
+	if json.Unmarshal(index.Metadata, &metadata) == nil {
+		size = int64(metadata.Size)
 	}
-	for _, shard := range slices.Compact(slices.Sorted(maps.Values(file.Map))) {
+	for _, shard := range slices.Compact(slices.Sorted(maps.Values(index.Map))) {
 		if err := checkFile(shard); err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", name, err)
 		}
-		if shards = append(shards, path.Join(path.Dir(name), shard)); len(shards) > maxShards {
+		shards = append(shards, path.Join(path.Dir(name), shard))
+		if len(shards) > maxShards {
 			return nil, 0, fmt.Errorf("%s: more than %d parts", name, maxShards)
 		}
 	}
 	return shards, size, nil
 }
 
-// parts returns the folders of a pipeline that model_index.json names: those whose value is the
+// listParts returns the folders of a pipeline that model_index.json names: those whose value is the
 // library and class of a part, as diffusers writes them.
-func (c *Client) parts(repo, commit string) ([]string, error) {
-	var file map[string]json.RawMessage
-	if err := c.read(repo, commit, pipeline, &file); err != nil {
+func (c *Client) listParts(repo, commit string) ([]string, error) {
+	var index map[string]json.RawMessage
+	if err := c.readJSON(repo, commit, pipelineFile, &index); err != nil {
 		return nil, err
 	}
 	var folders []string
-	for name, raw := range file {
-		var class []*string
+	for name, raw := range index {
+		var class []*string // library and name; a part that is left out has null
 		if strings.HasPrefix(name, "_") || json.Unmarshal(raw, &class) != nil || len(class) != 2 ||
 			class[0] == nil {
 			continue
 		}
 		if err := checkFile(name); err != nil || strings.Contains(name, "/") {
-			return nil, fmt.Errorf("%s: part is %.60q, want a folder", pipeline, name)
+			return nil, fmt.Errorf("%s: part is %.60q, want a folder", pipelineFile, name)
 		}
 		folders = append(folders, name)
 	}
@@ -196,9 +215,9 @@ func (c *Client) parts(repo, commit string) ([]string, error) {
 	return folders, nil
 }
 
-// read reads a JSON file of a snapshot.
-func (c *Client) read(repo, commit, name string, to any) error {
-	file := filepath.Join(c.snapshot(repo, commit), filepath.FromSlash(name))
+// readJSON reads a JSON file of a snapshot into v.
+func (c *Client) readJSON(repo, commit, name string, v any) error {
+	file := filepath.Join(c.snapshotDir(repo, commit), filepath.FromSlash(name))
 	info, err := os.Stat(file)
 	if err == nil && info.Size() > maxIndex {
 		err = fmt.Errorf("%d bytes, want at most %d", info.Size(), maxIndex)
@@ -208,7 +227,7 @@ func (c *Client) read(repo, commit, name string, to any) error {
 		data, err = os.ReadFile(file)
 	}
 	if err == nil {
-		err = json.Unmarshal(data, to)
+		err = json.Unmarshal(data, v)
 	}
 	return param.AtPlace(name, err)
 }
@@ -216,43 +235,45 @@ func (c *Client) read(repo, commit, name string, to any) error {
 // FindModel returns the directory of a cached model without using the network. The error is
 // [ErrNotCached] if its configuration or a part of its weights is not there.
 func (c *Client) FindModel(repo, revision string) (dir string, err error) {
-	if dir, err = c.Find(repo, revision); err != nil {
+	dir, err = c.Find(repo, revision)
+	if err != nil {
 		return "", err
 	}
-	all, _, err := contents(dir)
+	files, _, err := listFiles(dir)
 	if err != nil {
 		return "", err
 	}
 	commit := filepath.Base(dir)
 	missing := func(name string) (string, error) {
-		return "", c.missing(repo, cmp.Or(revision, DefaultRevision), name)
+		return "", c.missingFile(repo, cmp.Or(revision, DefaultRevision), name)
 	}
+
 	folders := []string{""}
-	if slices.Contains(all, pipeline) {
-		parts, err := c.parts(repo, commit)
+	if slices.Contains(files, pipelineFile) {
+		folders, err = c.listParts(repo, commit)
 		if err != nil {
 			return "", err
 		}
-		folders = parts
-	} else if !slices.Contains(all, "config.json") && !slices.Contains(all, laya) {
+	} else if !slices.Contains(files, "config.json") && !slices.Contains(files, layaConfig) {
 		return missing("config.json")
 	}
+
 	for _, folder := range folders {
-		name := weightsOf(all, folder)
+		name := findWeights(files, folder)
 		if name == "" {
-			// A pipeline's tokenizer and scheduler have no weights.
-			if folder == "" || !slices.ContainsFunc(all,
-				func(name string) bool { return strings.HasPrefix(name, folder+"/") }) {
+			// A pipeline's tokenizer and scheduler have no weights, but some other file.
+			isInFolder := func(name string) bool { return strings.HasPrefix(name, folder+"/") }
+			if folder == "" || !slices.ContainsFunc(files, isInFolder) {
 				return missing(path.Join(folder, weights.ModelFiles[0]))
 			}
 			continue
 		}
-		shards, _, err := c.shards(repo, commit, name)
+		shards, _, err := c.listShards(repo, commit, name)
 		if err != nil {
 			return "", err
 		}
 		for _, shard := range shards {
-			if !slices.Contains(all, shard) {
+			if !slices.Contains(files, shard) {
 				return missing(shard)
 			}
 		}
@@ -263,22 +284,21 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 // ParseModelName splits "org/name", "org/name@revision" or "org/name@revision:file.gguf". file is
 // "" for a model of several files. The default revision is [DefaultRevision].
 func ParseModelName(s string) (repo, revision, file string, err error) {
-	whole := s
-	s, file, named := strings.Cut(s, ":")
+	model, file, hasFile := strings.Cut(s, ":")
 	if strings.HasPrefix(file, "//") {
-		return "", "", "", checkRepo(whole) // the address of a page
+		return "", "", "", checkRepo(s) // the address of a page
 	}
-	if named {
+	if hasFile {
 		if err := checkFile(file); err != nil || !strings.HasSuffix(file, ".gguf") {
 			return "", "", "", fmt.Errorf("file is %.100q, want a GGUF file of the repository",
 				file)
 		}
 	}
-	repo, revision, found := strings.Cut(s, "@")
-	if !found {
+	repo, revision, hasRevision := strings.Cut(model, "@")
+	if !hasRevision {
 		revision = DefaultRevision
 	}
-	if err := cmp.Or(checkRepo(repo), checkRevision(revision)); err != nil {
+	if err := checkNames(repo, revision); err != nil {
 		return "", "", "", err
 	}
 	return repo, revision, file, nil

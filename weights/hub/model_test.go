@@ -34,7 +34,7 @@ func TestPullModel(t *testing.T) {
 	c := h.client(t)
 	dir, err := c.PullModel(t.Context(), repo, "", nil)
 	require.NoError(t, err)
-	have, _, err := contents(dir)
+	have, _, err := listFiles(dir)
 	require.NoError(t, err)
 	require.Equal(t, []string{"chat_template.jinja", "config.json", "generation_config.json",
 		"merges.txt",
@@ -79,7 +79,7 @@ func TestPullPipeline(t *testing.T) {
 	c := h.client(t)
 	dir, err := c.PullModel(t.Context(), repo, "", nil)
 	require.NoError(t, err)
-	have, _, err := contents(dir)
+	have, _, err := listFiles(dir)
 	require.NoError(t, err)
 	require.Equal(t, []string{"model_index.json", "tokenizer/merges.txt", "tokenizer/vocab.json",
 		"transformer/config.json", "transformer/diffusion_pytorch_model.safetensors",
@@ -107,7 +107,7 @@ func TestPullFolders(t *testing.T) {
 		c := h.client(t)
 		dir, err := c.PullModel(t.Context(), repo, "", nil)
 		require.NoError(t, err)
-		have, _, err := contents(dir)
+		have, _, err := listFiles(dir)
 		require.NoError(t, err)
 		require.ElementsMatch(t, files, have)
 		c.Offline = true
@@ -270,13 +270,13 @@ func TestEnvironmentOfPython(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "/models/t/models/$NOT_SET/${NOT_SET}/hub", c.Cache)
 	require.True(t, c.Offline)
-	require.True(t, slices.Contains(small, "tokenizer.json"))
+	require.True(t, slices.Contains(modelFiles, "tokenizer.json"))
 }
 
 // Before weights come, the bytes of all of them and the memory that they will take are said once.
 func TestPullSaysWhatItTakes(t *testing.T) {
-	defer func(old int64) { announced = old }(announced)
-	announced = 40_000
+	defer func(old int64) { announceFrom = old }(announceFrom)
+	announceFrom = 40_000
 	const begin = "note: downloading %.1f GB, once, to CACHE: the weights take about %.1f GB of " +
 		"memory in f32, %.1f in bf16 and %.1f in int8 (--precision)"
 	const index = `{"weight_map":{"a":"m-00001-of-00002.safetensors",` +

@@ -17,6 +17,14 @@ var (
 	commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
+// checkNames checks a repository and a revision before they become parts of a path and an address.
+func checkNames(repo, revision string) error {
+	if err := checkRepo(repo); err != nil {
+		return err
+	}
+	return checkRevision(revision)
+}
+
 // checkRepo follows huggingface_hub's rules for names (validate_repo_id).
 func checkRepo(repo string) error {
 	org, name, ok := strings.Cut(repo, "/")
@@ -32,42 +40,48 @@ func checkRepo(repo string) error {
 // checkRevision accepts the names of branches, tags and commits that are safe as a path, a part of
 // the rules of git check-ref-format.
 func checkRevision(revision string) error {
-	bad := len(revision) > 200 || strings.Contains(revision, "..") ||
+	isBad := len(revision) > 200 || strings.Contains(revision, "..") ||
 		strings.Contains(revision, "@{")
-	for _, part := range strings.Split(revision, "/") {
-		bad = bad || !refPart.MatchString(part) || strings.HasSuffix(part, ".") ||
-			strings.HasSuffix(part, ".lock")
+	for part := range strings.SplitSeq(revision, "/") {
+		if !refPart.MatchString(part) || strings.HasSuffix(part, ".") ||
+			strings.HasSuffix(part, ".lock") {
+			isBad = true
+		}
 	}
-	if bad {
+	if isBad {
 		return fmt.Errorf("revision is %.100q, want a branch, a tag or a commit", revision)
 	}
 	return nil
 }
 
 // checkFile accepts relative paths without ".." and without characters that some file systems read
-// differently.
+// differently: names come from the server and become paths in the cache.
 func checkFile(name string) error {
-	bad := name == "" || len(name) > 1000
-	for _, part := range strings.Split(name, "/") {
-		bad = bad || part == "" || part == "." || part == ".." || len(part) > 255 ||
-			strings.ContainsFunc(part, func(r rune) bool {
-				return r < ' ' || r == 0x7f || strings.ContainsRune(`\:"<>|`, r)
-			})
+	isForbidden := func(r rune) bool {
+		return r < ' ' || r == 0x7f || strings.ContainsRune(`\:"<>|`, r)
 	}
-	if bad {
+	isBad := name == "" || len(name) > 1000
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." || len(part) > 255 ||
+			strings.ContainsFunc(part, isForbidden) {
+			isBad = true
+		}
+	}
+	if isBad {
 		return fmt.Errorf("file is %.100q, want a relative path inside the repository", name)
 	}
 	return nil
 }
 
-// folder returns a repository's directory in the cache.
-func folder(repo string) string { return "models--" + strings.ReplaceAll(repo, "/", "--") }
+// cacheFolder returns a repository's directory in the cache.
+func cacheFolder(repo string) string { return "models--" + strings.ReplaceAll(repo, "/", "--") }
 
 // RepoFromPath returns the repository org/name of a file or directory within a cache of the hub,
 // which has models--org--name/snapshots/COMMIT, also through links; "" for other places.
 func RepoFromPath(place string) string {
-	if full, err := filepath.EvalSymlinks(place); err == nil && filepath.Ext(place) != ".gguf" {
-		place = full // a file of a snapshot is a link out of it
+	// A GGUF file of a snapshot is itself a link, out of the snapshot to its blob.
+	if target, err := filepath.EvalSymlinks(place); err == nil && filepath.Ext(place) != ".gguf" {
+		place = target
 	}
 	full, err := filepath.Abs(place)
 	if err != nil {
@@ -76,8 +90,11 @@ func RepoFromPath(place string) string {
 	parts := strings.Split(filepath.ToSlash(full), "/")
 	for i := len(parts) - 3; i >= 0; i-- {
 		name, ok := strings.CutPrefix(parts[i], "models--")
-		if repo := strings.ReplaceAll(name, "--", "/"); ok && parts[i+1] == "snapshots" &&
-			commitID.MatchString(parts[i+2]) && checkRepo(repo) == nil {
+		if !ok || parts[i+1] != "snapshots" || !commitID.MatchString(parts[i+2]) {
+			continue
+		}
+		repo := strings.ReplaceAll(name, "--", "/")
+		if checkRepo(repo) == nil {
 			return repo
 		}
 	}

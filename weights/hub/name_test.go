@@ -65,9 +65,9 @@ func FuzzParse(f *testing.F) {
 		}
 		c := Client{Cache: "/cache"}
 		for name, root := range map[string]string{
-			c.ref(repo, revision): "/cache/models--" + strings.Replace(repo, "/", "--", 1) +
+			c.refPath(repo, revision): "/cache/models--" + strings.Replace(repo, "/", "--", 1) +
 				"/refs/",
-			c.snapshot(repo, revision): "/cache/models--" + strings.Replace(repo, "/", "--", 1) +
+			c.snapshotDir(repo, revision): "/cache/models--" + strings.Replace(repo, "/", "--", 1) +
 				"/snapshots/",
 		} {
 			if !strings.HasPrefix(filepath.ToSlash(name), root) {
@@ -156,14 +156,15 @@ func TestListSkipsWhatIsNoModel(t *testing.T) {
 		"models--c--d/snapshots/" + commitA, "models--e--f", "models--a--../snapshots/" + commitA} {
 		require.NoError(t, os.MkdirAll(filepath.Join(c.Cache, dir), 0o755))
 	}
-	broken := c.ref("c/d", "broken")
+	broken := c.refPath("c/d", "broken")
 	require.NoError(t, os.MkdirAll(filepath.Dir(broken), 0o755))
 	require.NoError(t, os.WriteFile(broken, []byte("../../etc"), 0o644))
 	require.NoError(t, os.Symlink("../../blobs/gone",
-		filepath.Join(c.snapshot("c/d", commitA), "model.safetensors")))
+		filepath.Join(c.snapshotDir("c/d", commitA), "model.safetensors")))
 	all, err = c.List()
 	require.NoError(t, err)
-	require.Equal(t, []Snapshot{{Repo: "c/d", Commit: commitA, Dir: c.snapshot("c/d", commitA)}}, all)
+	require.Equal(t, []Snapshot{{Repo: "c/d", Commit: commitA, Dir: c.snapshotDir("c/d", commitA)}},
+		all)
 	_, err = c.Find("c/d", "broken")
 	require.ErrorContains(t, err, `is "../../etc", want a commit of 40 hex digits`)
 }

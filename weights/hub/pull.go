@@ -15,7 +15,8 @@ type Progress struct {
 	Done  int64 // bytes
 	Total int64 // bytes, -1 if unknown
 
-	Note string // if not "", a message to the user, and nothing about a file
+	// Note, if not "", is a message to the user; the other fields are empty then.
+	Note string
 }
 
 // Pull downloads files of a repository's revision to the cache, unless they are there, and returns
@@ -31,7 +32,7 @@ type Progress struct {
 func (c *Client) Pull(ctx context.Context, repo, revision string, files []string,
 	progress func(Progress)) (dir string, err error) {
 	revision = cmp.Or(revision, DefaultRevision)
-	if err := cmp.Or(checkRepo(repo), checkRevision(revision)); err != nil {
+	if err := checkNames(repo, revision); err != nil {
 		return "", err
 	}
 	for _, file := range files {
@@ -39,100 +40,108 @@ func (c *Client) Pull(ctx context.Context, repo, revision string, files []string
 			return "", err
 		}
 	}
-	cached := func() (string, error) { return c.findFiles(repo, revision, files) }
+	findCached := func() (string, error) { return c.findCachedFiles(repo, revision, files) }
 	if commitID.MatchString(revision) && !c.Offline {
-		if dir, err := cached(); err == nil {
+		if dir, err := findCached(); err == nil {
 			return dir, nil
 		}
 	}
-	return c.pull(ctx, repo, revision, cached, progress,
-		func(ctx context.Context, ask *Client) (string, error) {
-			m, err := ask.stat(ctx, repo, revision, files[0])
-			if err != nil {
-				return "", fmt.Errorf("%s: %w", files[0], err)
+	resolve := func(ctx context.Context, quick *Client) (commit string, err error) {
+		remote, err := quick.statFile(ctx, repo, revision, files[0])
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", files[0], err)
+		}
+		return remote.commit, nil
+	}
+	fetch := func(commit string) error {
+		for _, file := range files {
+			if err := c.fetchFile(ctx, repo, commit, file, progress); err != nil {
+				return err
 			}
-			return m.commit, nil
-		}, func(commit string) error {
-			for _, file := range files {
-				if err := c.fetch(ctx, repo, commit, file, progress); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		}
+		return nil
+	}
+	return c.pullCommit(ctx, repo, revision, findCached, progress, resolve, fetch)
 }
 
-// pull requests the revision's commit and fetches from it. If the revision is cached it makes one
-// short request and uses the cache if the answer is not about the revision, which it reports to
-// progress.
-func (c *Client) pull(ctx context.Context, repo, revision string, cached func() (string, error),
-	progress func(Progress),
-	question func(ctx context.Context, ask *Client) (commit string,
-		err error), fetch func(commit string) error) (string, error) {
-	have, absent := cached()
+// pullCommit asks for the revision's commit by resolve, and fetches from it. If the revision is
+// cached it makes one short request and uses the cache if the answer is not about the revision,
+// which it reports to progress: a model that was used yesterday starts without a network too.
+func (c *Client) pullCommit(ctx context.Context, repo, revision string,
+	findCached func() (string, error), progress func(Progress),
+	resolve func(ctx context.Context, quick *Client) (commit string, err error),
+	fetch func(commit string) error) (string, error) {
+	cachedDir, cacheErr := findCached()
 	if c.Offline {
-		return have, absent
+		return cachedDir, cacheErr
 	}
-	within, ask, stop := c.asking(ctx, absent == nil)
-	commit, err := question(within, ask)
+	isCached := cacheErr == nil
+
+	resolveCtx, quick, stop := c.limitRequests(ctx, isCached)
+	commit, err := resolve(resolveCtx, quick)
 	stop()
 	if err == nil && commitID.MatchString(revision) && commit != revision {
-		err = permanent{fmt.Errorf("the server answers for commit %s", commit)}
+		err = permanentError{fmt.Errorf("the server answers for commit %s", commit)}
 	}
 	if err != nil {
-		var said answered
-		if absent == nil && ctx.Err() == nil && !errors.As(err, &said) {
+		var answer answeredError
+		if isCached && ctx.Err() == nil && !errors.As(err, &answer) {
 			if progress != nil {
 				progress(Progress{Note: fmt.Sprintf("%s@%s is from the cache: %v", repo, revision,
 					err)})
 			}
-			return have, nil
+			return cachedDir, nil
 		}
 		return "", fmt.Errorf("%s@%s: %w", repo, revision, err)
 	}
+
 	if err := fetch(commit); err != nil {
 		return "", fmt.Errorf("%s@%s: %w", repo, revision, err)
 	}
 	if err := c.writeRef(repo, revision, commit); err != nil {
 		return "", fmt.Errorf("%s@%s: %w", repo, revision, err)
 	}
-	return c.snapshot(repo, commit), nil
+	return c.snapshotDir(repo, commit), nil
 }
 
-// asking returns a client and a context for requests. The client gives up soon, sooner if the cache
-// can be used; the context ends when all its attempts have had their time.
-func (c *Client) asking(ctx context.Context, cached bool) (context.Context, *Client,
+// limitRequests returns a client and a context for requests that a user waits for. The client gives
+// up soon, sooner if the cache can be used instead; the context ends when all its attempts have had
+// their time.
+func (c *Client) limitRequests(ctx context.Context, isCached bool) (context.Context, *Client,
 	context.CancelFunc) {
-	ask, total := *c, c.idle()
+	quick := *c
+	timeout := c.idleLimit()
 	if c.Retries == 0 {
-		ask.Retries = 2
+		quick.Retries = 2
 	}
-	if cached {
-		ask.Retries, total = -1, min(total, shortly)
+	if isCached {
+		quick.Retries = -1
+		timeout = min(timeout, cachedTimeout)
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, total,
-		fmt.Errorf("the server was silent for %v", total))
-	return ctx, &ask, stop
+	ctx, stop := context.WithTimeoutCause(ctx, timeout,
+		fmt.Errorf("the server was silent for %v", timeout))
+	return ctx, &quick, stop
 }
 
-// shortly is the time that a server has to answer if the cache can be used instead. Tests make it
-// long, because theirs answers whenever the machine lets it.
-var shortly = 3 * time.Second
+// cachedTimeout is the time that a server has to answer if the cache can be used instead. Tests
+// make it long, because theirs answers whenever the machine lets it.
+var cachedTimeout = 3 * time.Second
 
-// findFiles returns the snapshot if the files are cached.
-func (c *Client) findFiles(repo, revision string, files []string) (dir string, err error) {
-	if dir, err = c.Find(repo, revision); err != nil {
+// findCachedFiles returns the snapshot if the files are cached.
+func (c *Client) findCachedFiles(repo, revision string, files []string) (dir string, err error) {
+	dir, err = c.Find(repo, revision)
+	if err != nil {
 		return "", err
 	}
 	for _, file := range files {
-		if !c.has(repo, filepath.Base(dir), file) {
-			return "", c.missing(repo, revision, file)
+		if !c.hasFile(repo, filepath.Base(dir), file) {
+			return "", c.missingFile(repo, revision, file)
 		}
 	}
 	return dir, nil
 }
 
-// missing is the error of a file that is not cached.
-func (c *Client) missing(repo, revision, file string) error {
+// missingFile is the error of a file that is not cached.
+func (c *Client) missingFile(repo, revision, file string) error {
 	return fmt.Errorf("%s@%s: file %q: %w (%s)", repo, revision, file, ErrNotCached, c.Cache)
 }

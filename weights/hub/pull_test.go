@@ -61,7 +61,7 @@ func TestPullLayout(t *testing.T) {
 		require.NoError(t, err)
 		require.NotZero(t, info.Mode()&0o044, "%v", info.Mode())
 	}
-	require.Equal(t, commitA, read(t, c.ref(repo, "feature/x")))
+	require.Equal(t, commitA, read(t, c.refPath(repo, "feature/x")))
 	require.FileExists(t, filepath.Join(c.Cache, ".locks", "models--org--some-model",
 		tag("config.json")+".lock"))
 	require.Equal(t, 1, h.count("/resolve/feature%2Fx/.gitattributes Bearer hf_secret"))
@@ -215,7 +215,7 @@ func TestPullMendsWhatWasLeft(t *testing.T) {
 		h := newHub(t)
 		c := h.client(t)
 		data := h.trees[commitA]["model.safetensors"]
-		blob := c.blob(repo, etag("model.safetensors", data))
+		blob := c.blobPath(repo, etag("model.safetensors", data))
 		require.NoError(t, os.MkdirAll(filepath.Dir(blob), 0o755))
 		require.NoError(t, os.WriteFile(blob+".incomplete", []byte(edit(data)), 0o644))
 		require.NoError(t, os.WriteFile(blob, []byte("a blob cut short"), 0o644))
@@ -297,7 +297,7 @@ func TestPullRefusesBadServers(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "\n")
 			require.NotContains(t, err.Error(), "hf_secret")
-			for _, name := range tree(t, filepath.Join(client.Cache, folder(repo))) {
+			for _, name := range tree(t, filepath.Join(client.Cache, cacheFolder(repo))) {
 				require.True(t, strings.HasSuffix(name, ".incomplete"), name)
 			}
 			_, err = client.Find(repo, "")
@@ -317,15 +317,15 @@ func TestPullStaysAtOneCommit(t *testing.T) {
 	}
 	dir, err := c.Pull(t.Context(), repo, "main", both, nil)
 	require.NoError(t, err)
-	require.Equal(t, c.snapshot(repo, commitA), dir)
+	require.Equal(t, c.snapshotDir(repo, commitA), dir)
 	require.Equal(t, `{"a":1}`, read(t, dir+"/config.json"))
 	require.Len(t, read(t, dir+"/model.safetensors"), 50000)
 
 	dir, err = c.Pull(t.Context(), repo, "main", both, nil)
 	require.NoError(t, err)
-	require.Equal(t, c.snapshot(repo, commitB), dir)
+	require.Equal(t, c.snapshotDir(repo, commitB), dir)
 	require.Equal(t, "new weights", read(t, dir+"/model.safetensors"))
-	require.Equal(t, commitB, read(t, c.ref(repo, "main")))
+	require.Equal(t, commitB, read(t, c.refPath(repo, "main")))
 
 	h.trees[strings.Repeat("c", 40)] = map[string]string{"config.json": "x"}
 	h.meta = func(h http.Header) { h.Set("X-Repo-Commit", commitA) }

@@ -42,13 +42,13 @@ func sameHost(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
 }
 
-// do sends one request without a body. A HEAD request stops at the redirect that carries a file's
+// send sends one request without a body. A HEAD request stops at the redirect that carries a file's
 // metadata.
-func (c *Client) do(ctx context.Context, method, address string,
+func (c *Client) send(ctx context.Context, method, address string,
 	header http.Header) (*http.Response, error) {
-	endpoint, err := c.endpoint()
+	endpoint, err := c.endpointURL()
 	if err != nil {
-		return nil, permanent{err}
+		return nil, permanentError{err}
 	}
 	base := cmp.Or(c.Transport, http.DefaultTransport)
 	client := http.Client{
@@ -59,17 +59,17 @@ func (c *Client) do(ctx context.Context, method, address string,
 				return http.ErrUseLastResponse
 			}
 			if endpoint.Scheme == "https" && r.URL.Scheme != "https" {
-				return permanent{fmt.Errorf("redirected to %s without encryption", r.URL.Host)}
+				return permanentError{fmt.Errorf("redirected to %s without encryption", r.URL.Host)}
 			}
 			if len(via) >= maxRedirects {
-				return permanent{fmt.Errorf("more than %d redirects", maxRedirects)}
+				return permanentError{fmt.Errorf("more than %d redirects", maxRedirects)}
 			}
 			return nil
 		},
 	}
 	r, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
-		return nil, permanent{err}
+		return nil, permanentError{err}
 	}
 	r.Header = header.Clone()
 	if r.Header == nil {
@@ -84,19 +84,19 @@ func (c *Client) do(ctx context.Context, method, address string,
 	return resp, err
 }
 
-// permanent marks an error for which another attempt is useless.
-type permanent struct{ error }
+// permanentError marks an error for which another attempt is useless.
+type permanentError struct{ error }
 
-func (p permanent) Unwrap() error { return p.error }
+func (p permanentError) Unwrap() error { return p.error }
 
-// answered marks a permanent error by which the server says what the revision has, so that what is
-// cached must not stand for it.
-type answered struct{ error }
+// answeredError marks a permanent error by which the server says what the revision has, so that
+// what is cached must not stand for it.
+type answeredError struct{ error }
 
-func (a answered) Unwrap() error { return permanent(a) }
+func (a answeredError) Unwrap() error { return permanentError(a) }
 
-// transient is an answer that asks to try again.
-type transient struct {
+// transientError is an answer that asks to try again, after a time if that is not 0.
+type transientError struct {
 	error
 	after time.Duration
 }
@@ -105,26 +105,32 @@ type transient struct {
 // in a row, or for twice the longest silence, without progress. It does not wait for an attempt
 // that the context's deadline leaves no time for.
 func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err error)) error {
-	left, wait := c.retries(), c.backoff()
-	since := time.Now() // time of the last progress
+	left := c.retryLimit()
+	wait := c.firstBackoff()
+	lastProgress := time.Now()
 	for {
 		progress, err := attempt()
-		_, refused := errors.AsType[permanent](err)
-		_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-		if err == nil || refused || untrusted || ctx.Err() != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		_, isPermanent := errors.AsType[permanentError](err)
+		_, isUntrusted := errors.AsType[*tls.CertificateVerificationError](err)
+		if err == nil || isPermanent || isUntrusted {
 			return err
 		}
+
+		// A download of hours may be interrupted any number of times, as long as it goes on.
 		if progress {
-			left, wait, since = c.retries(), c.backoff(), time.Now()
+			left = c.retryLimit()
+			wait = c.firstBackoff()
+			lastProgress = time.Now()
 		}
-		if left--; left < 0 || time.Since(since) > 2*c.idle() {
+		left--
+		if left < 0 || time.Since(lastProgress) > 2*c.idleLimit() {
 			return err
 		}
 		pause := wait
-		if t, ok := errors.AsType[transient](err); ok && t.after > 0 {
+		if t, ok := errors.AsType[transientError](err); ok && t.after > 0 {
 			pause = min(t.after, maxWait)
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < pause {
@@ -135,33 +141,40 @@ func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err e
 			return context.Cause(ctx)
 		case <-time.After(pause):
 		}
-		wait = min(2*wait, 16*c.backoff())
+		wait = min(2*wait, 16*c.firstBackoff())
 	}
 }
 
-func (c *Client) retries() int           { return max(cmp.Or(c.Retries, 5), 0) }
-func (c *Client) backoff() time.Duration { return cmp.Or(c.Backoff, time.Second/2) }
-func (c *Client) idle() time.Duration    { return cmp.Or(c.Idle, 30*time.Second) }
+func (c *Client) retryLimit() int             { return max(cmp.Or(c.Retries, 5), 0) }
+func (c *Client) firstBackoff() time.Duration { return cmp.Or(c.Backoff, time.Second/2) }
+func (c *Client) idleLimit() time.Duration    { return cmp.Or(c.Idle, 30*time.Second) }
 
-// watch cancels the context if alive was not called for the idle time.
-func (c *Client) watch(ctx context.Context) (watched context.Context, alive, stop func()) {
+// watchSilence returns a context that is cancelled if alive is not called for the idle time. stop
+// ends the watch.
+func (c *Client) watchSilence(ctx context.Context) (watched context.Context, alive, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(c.idle(), func() {
-		cancel(fmt.Errorf("the server was silent for %v", c.idle()))
+	timer := time.AfterFunc(c.idleLimit(), func() {
+		cancel(fmt.Errorf("the server was silent for %v", c.idleLimit()))
 	})
-	return watched, func() { timer.Reset(c.idle()) }, func() { timer.Stop(); cancel(nil) }
+	alive = func() { timer.Reset(c.idleLimit()) }
+	stop = func() {
+		timer.Stop()
+		cancel(nil)
+	}
+	return watched, alive, stop
 }
 
-// silence replaces the error of a request that watch cancelled by the cause.
-func silence(ctx context.Context, err error) error {
+// causeOf replaces the error of a request that watchSilence cancelled by the cause: "context
+// canceled" would not tell a user what happened.
+func causeOf(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
 }
 
-// remote is a file as described by the Hub.
-type remote struct {
+// remoteFile is a file as described by the Hub.
+type remoteFile struct {
 	commit string
 	etag   string // sha256 of a large file, git's blob hash of a small one
 	size   int64  // bytes, -1 if unknown
@@ -169,29 +182,32 @@ type remote struct {
 
 var etagForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// ask requests an address about a revision or, if it is not "", a file of it, and hands the answer
-// to read.
-func (c *Client) ask(ctx context.Context, method, address, repo, revision, file string,
+// request requests an address about a revision or, if it is not "", a file of it, and hands the
+// answer to read.
+func (c *Client) request(ctx context.Context, method, address, repo, revision, file string,
 	read func(resp *http.Response) error) error {
 	return c.retry(ctx, func() (bool, error) {
-		ctx, _, stop := c.watch(ctx)
+		ctx, _, stop := c.watchSilence(ctx)
 		defer stop()
-		resp, err := c.do(ctx, method, address, nil)
+		resp, err := c.send(ctx, method, address, nil)
 		if err != nil {
-			return false, silence(ctx, err)
+			return false, causeOf(ctx, err)
 		}
 		defer resp.Body.Close()
-		// the metadata of a file may come with a redirect
-		if kind := resp.StatusCode / 100; kind != 2 && (kind != 3 || method != http.MethodHead) {
-			return false, c.refusal(resp, repo, revision, file)
+		class := resp.StatusCode / 100
+		// The metadata of a file may come with a redirect.
+		isMetadata := class == 3 && method == http.MethodHead
+		if class != 2 && !isMetadata {
+			return false, c.statusError(resp, repo, revision, file)
 		}
-		return false, silence(ctx, read(resp))
+		return false, causeOf(ctx, read(resp))
 	})
 }
 
-// stat requests a file's commit, hash and size.
-func (c *Client) stat(ctx context.Context, repo, revision, file string) (m remote, err error) {
-	err = c.ask(ctx, http.MethodHead, c.fileURL(repo, revision, file), repo, revision, file,
+// statFile requests a file's commit, hash and size.
+func (c *Client) statFile(ctx context.Context, repo, revision, file string) (m remoteFile,
+	err error) {
+	err = c.request(ctx, http.MethodHead, c.fileURL(repo, revision, file), repo, revision, file,
 		func(resp *http.Response) (err error) {
 			m, err = parseRemote(resp)
 			return err
@@ -199,17 +215,23 @@ func (c *Client) stat(ctx context.Context, repo, revision, file string) (m remot
 	return m, err
 }
 
-func parseRemote(resp *http.Response) (remote, error) {
+// parseRemote reads what the headers of an answer say about a file. The Hub has large files on
+// another host, whose own ETag is not the hash, so its X-Linked headers go first.
+func parseRemote(resp *http.Response) (remoteFile, error) {
 	h := resp.Header
-	m := remote{commit: h.Get("X-Repo-Commit"), size: -1}
-	m.etag = cmp.Or(h.Get("X-Linked-Etag"), h.Get("ETag"))
-	m.etag = strings.Trim(strings.TrimPrefix(m.etag, "W/"), `"`)
-	if !commitID.MatchString(m.commit) {
-		return m, permanent{fmt.Errorf("X-Repo-Commit is %.50q, want a commit of 40 hex digits",
-			m.commit)}
+	etag := cmp.Or(h.Get("X-Linked-Etag"), h.Get("ETag"))
+	remote := remoteFile{
+		commit: h.Get("X-Repo-Commit"),
+		etag:   strings.Trim(strings.TrimPrefix(etag, "W/"), `"`),
+		size:   -1,
 	}
-	if !etagForm.MatchString(m.etag) {
-		return m, permanent{fmt.Errorf("ETag is %.80q, want a sha256 or a git hash", m.etag)}
+	if !commitID.MatchString(remote.commit) {
+		return remote, permanentError{fmt.Errorf("X-Repo-Commit is %.50q, want a commit of 40 hex digits",
+			remote.commit)}
+	}
+	if !etagForm.MatchString(remote.etag) {
+		return remote, permanentError{fmt.Errorf("ETag is %.80q, want a sha256 or a git hash",
+			remote.etag)}
 	}
 	length := h.Get("X-Linked-Size")
 	if length == "" && resp.StatusCode/100 == 2 {
@@ -218,15 +240,16 @@ func parseRemote(resp *http.Response) (remote, error) {
 	if length != "" {
 		size, err := strconv.ParseInt(length, 10, 64)
 		if err != nil || size < 0 {
-			return m, permanent{fmt.Errorf("size is %.50q, want a number of bytes", length)}
+			return remote, permanentError{fmt.Errorf("size is %.50q, want a number of bytes", length)}
 		}
-		m.size = size
+		remote.size = size
 	}
-	return m, nil
+	return remote, nil
 }
 
-// listing requests a revision's commit and files.
-func (c *Client) listing(ctx context.Context, repo, revision string) (commit string, files []string,
+// listRepo requests a revision's commit and files.
+func (c *Client) listRepo(ctx context.Context, repo, revision string) (commit string,
+	files []string,
 	err error) {
 	var answer struct {
 		SHA      string `json:"sha"`
@@ -235,15 +258,15 @@ func (c *Client) listing(ctx context.Context, repo, revision string) (commit str
 		} `json:"siblings"`
 	}
 	address := c.Endpoint + "/api/models/" + repo + "/revision/" + url.PathEscape(revision)
-	err = c.ask(ctx, http.MethodGet, address, repo, revision, "", func(resp *http.Response) error {
+	err = c.request(ctx, http.MethodGet, address, repo, revision, "", func(resp *http.Response) error {
 		data, err := io.ReadAll(io.LimitReader(resp.Body, maxListing+1))
 		switch {
 		case err != nil:
 			return err
 		case len(data) > maxListing:
-			return permanent{fmt.Errorf("the list of files has more than %d bytes", maxListing)}
+			return permanentError{fmt.Errorf("the list of files has more than %d bytes", maxListing)}
 		case json.Unmarshal(data, &answer) != nil:
-			return permanent{fmt.Errorf("list of files is %.60q, want JSON with the commit and the files",
+			return permanentError{fmt.Errorf("list of files is %.60q, want JSON with the commit and the files",
 				data)}
 		}
 		return nil
@@ -252,41 +275,44 @@ func (c *Client) listing(ctx context.Context, repo, revision string) (commit str
 		return "", nil, err
 	}
 	if !commitID.MatchString(answer.SHA) {
-		return "", nil, permanent{fmt.Errorf("list of files: commit is %.50q, want 40 hex digits",
+		return "", nil, permanentError{fmt.Errorf("list of files: commit is %.50q, want 40 hex digits",
 			answer.SHA)}
 	}
 	for _, s := range answer.Siblings {
 		if err := checkFile(s.Name); err != nil {
-			return "", nil, permanent{fmt.Errorf("list of files: %w", err)}
+			return "", nil, permanentError{fmt.Errorf("list of files: %w", err)}
 		}
 		files = append(files, s.Name)
 	}
 	return answer.SHA, files, nil
 }
 
-// refusal returns the meaning of a status and what to do about it.
-func (c *Client) refusal(resp *http.Response, repo, revision, file string) error {
+// statusError returns the meaning of a status and what to do about it.
+func (c *Client) statusError(resp *http.Response, repo, revision, file string) error {
 	code := resp.Header.Get("X-Error-Code")
+	status := resp.StatusCode
 	token := "set HF_TOKEN to a token that may read it"
 	if c.Token != "" {
 		token = "check that the token in HF_TOKEN may read it"
 	}
 	var err error
-	switch status := resp.StatusCode; {
+	switch {
 	case status == 429 || status == 408 || status/100 == 5:
-		after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return transient{fmt.Errorf("the server answered %s", resp.Status),
-			time.Duration(max(after, 0)) * time.Second}
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		return transientError{
+			error: fmt.Errorf("the server answered %s", resp.Status),
+			after: time.Duration(max(seconds, 0)) * time.Second,
+		}
 	case code == "GatedRepo":
 		err = fmt.Errorf("access refused (%d): accept the terms at %s/%s and %s", status,
 			c.Endpoint, repo, token)
 	case status == 403:
 		err = fmt.Errorf("access refused (403): %s", token)
 	case code == "RevisionNotFound":
-		return answered{fmt.Errorf("no revision %q (%d): see %s/%s/tree/main for its branches",
+		return answeredError{fmt.Errorf("no revision %q (%d): see %s/%s/tree/main for its branches",
 			revision, status, c.Endpoint, repo)}
 	case code == "EntryNotFound":
-		return answered{fmt.Errorf("no such file in the repository (%d): see %s/%s/tree/%s", status,
+		return answeredError{fmt.Errorf("no such file in the repository (%d): see %s/%s/tree/%s", status,
 			c.Endpoint, repo, escapePath(revision))}
 	case status == 401:
 		err = fmt.Errorf("no such repository, or it is private (401): check the name, or %s", token)
@@ -298,5 +324,5 @@ func (c *Client) refusal(resp *http.Response, repo, revision, file string) error
 	default:
 		err = fmt.Errorf("the server answered %s", resp.Status)
 	}
-	return permanent{err}
+	return permanentError{err}
 }
