@@ -56,7 +56,7 @@ with its kind and answer:
   {"kind": "python", "prompt": "..."}                                 written to --programs, not run
 
 The table has right answers with a 95 % interval of Wilson, full passes an answer, tokens a pass and
-a second. After an interruption the same command continues. See docs/tasks.md.`,
+a second. After an interruption the same command continues. See docs/evaluation.md.`,
 		Example: `  unmask eval tasks waiting-line.jsonl --model DIR --sampler confidence,p2 --steps 8,16,32 --max-tokens 32
   unmask eval tasks gsm8k.jsonl --model DIR --steps 256 --max-tokens 256 --json`,
 		Args: exactArgs(1, "a FILE.jsonl"),

@@ -28,7 +28,7 @@ type tile struct {
 
 	// firstBlock is the time of a multiprocessor's first block, nextBlock that of each other one, in
 	// picoseconds for each number of the depth. They are fitted to the times of an H100 and, for the
-	// tiles that only Hopper has, of an H200 (docs/cuda.md).
+	// tiles that only Hopper has, of an H200 (docs/dev/cuda.md).
 	firstBlock int
 	nextBlock  int
 }

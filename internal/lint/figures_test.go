@@ -260,17 +260,17 @@ var claims = regexp.MustCompile(`\d\.\d+\s+x\b|\b0\.\d+\s+of\b|\d\s+times\s+(as|
 
 // unmarked are the parts of documents whose claims need no results, with the reason.
 var unmarked = map[string]string{
-	"docs/performance.md ## Weights in block formats": "what a change did to the version before it",
-	"docs/performance.md ## What won":                 "what a change did to the version before it",
-	"docs/performance.md ## AVX-512": "what would remain to be gained is computed; gorgonia's " +
+	"docs/dev/performance.md ## Weights in block formats": "what a change did to the version before it",
+	"docs/dev/performance.md ## What won":                 "what a change did to the version before it",
+	"docs/dev/performance.md ## AVX-512": "what would remain to be gained is computed; gorgonia's " +
 		"product is compared by a Go benchmark that prints both",
-	"docs/performance.md ## What failed, or did not pay": "computed, not measured",
+	"docs/dev/performance.md ## What failed, or did not pay": "computed, not measured",
 }
 
-// README, docs/performance.md and bench/README.md claim nothing about speed without results.
+// README, docs/dev/performance.md and bench/README.md claim nothing about speed without results.
 func TestFiguresAreMarked(t *testing.T) {
 	used := map[string]bool{}
-	for _, name := range []string{"README.md", "docs/performance.md", "bench/README.md"} {
+	for _, name := range []string{"README.md", "docs/dev/performance.md", "bench/README.md"} {
 		data, err := os.ReadFile(name)
 		require.NoError(t, err)
 		text := figureBlock.ReplaceAllString(string(data), "")
