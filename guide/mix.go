@@ -11,96 +11,130 @@ import (
 	"unmask/nn"
 )
 
-// mixed mixes the inputs of an output head.
-type mixed struct {
+// headMixer mixes the inputs of an output head. It is the model.HeadMarginals of guided sequences.
+type headMixer struct {
 	g         *Guided
 	inner     *model.HeadMarginals
-	length    int32
+	length    int32 // rows of a sequence
 	marginals model.HeadMarginals
 
-	c, u        *tensor.Dense // [rows, width]
-	scale, gate *tensor.Dense // [sequences, width]
-	zero        *tensor.Dense // [sequences, width]
-	from, at    []int32       // rows of the other pass, and their indexes in the mixture
-	segs        []backend.Segment
-	row         []float32 // [width]
+	c, u *tensor.Dense // [rows, width] inputs of the two passes
+
+	scale *tensor.Dense // [sequences, width] w
+	gate  *tensor.Dense // [sequences, width] -w
+	zero  *tensor.Dense // [sequences, width]
+
+	otherRows []int32           // rows of the other passes
+	mixedAt   []int32           // their indexes in the mixture
+	segments  []backend.Segment // runs of mixed rows of one sequence
+	row       []float32         // [width]
 }
 
-// of prepares to mix the marginals of a batch's two passes.
-func (m *mixed) of(g *Guided, inner *model.HeadMarginals, length int) {
-	m.g, m.inner, m.length = g, inner, int32(length)
-	m.marginals.Backend, m.marginals.Head, m.marginals.Length = inner.Backend, inner.Head, length
-	m.marginals.Heads, m.marginals.Rows = inner.Heads, len(g.w)*length
+// prepare gets ready to mix the marginals of a batch's two passes.
+func (m *headMixer) prepare(g *Guided, inner *model.HeadMarginals, length int) {
+	m.g = g
+	m.inner = inner
+	m.length = int32(length)
+	m.marginals.Backend = inner.Backend
+	m.marginals.Head = inner.Head
+	m.marginals.Heads = inner.Heads
+	m.marginals.Length = length
+	m.marginals.Rows = len(g.w) * length
 	if m.marginals.Project == nil {
 		m.marginals.Project = m.project
 	}
+
+	b := inner.Backend
+	n := len(g.w)
 	width := inner.Width()
-	b, n := inner.Backend, len(g.w)
 	if m.scale == nil || m.scale.Shape()[0] < n || m.scale.Shape()[1] != width {
-		m.scale, m.gate, m.zero = b.New(n, width), b.New(n, width), b.New(n, width)
+		m.scale = b.New(n, width)
+		m.gate = b.New(n, width)
+		m.zero = b.New(n, width)
 	}
 	m.row = slices.Grow(m.row[:0], width)[:width]
 	for i, w := range g.w {
-		for j := range m.row {
-			m.row[j] = float32(w)
-		}
+		m.fillRow(float32(w))
 		b.Write(m.scale, i, m.row)
-		for j := range m.row {
-			m.row[j] = -float32(w)
-		}
+		m.fillRow(-float32(w))
 		b.Write(m.gate, i, m.row)
 	}
 }
 
+// fillRow sets all of row to x.
+func (m *headMixer) fillRow(x float32) {
+	for j := range m.row {
+		m.row[j] = x
+	}
+}
+
 // project returns (1+w)c - wu for at most 1024 rows.
-func (m *mixed) project(rows []int32) *tensor.Dense {
-	b, n, width := m.inner.Backend, len(rows), m.inner.Width()
+func (m *headMixer) project(rows []int32) *tensor.Dense {
+	b := m.inner.Backend
+	n := len(rows)
+	width := m.inner.Width()
 	if m.c == nil || m.c.Shape()[1] != width {
-		m.c, m.u = nil, nil
+		m.c = nil
+		m.u = nil
 	}
-	m.c, m.u = backend.Grow(b, m.c, n, width), backend.Grow(b, m.u, n, width)
+	m.c = backend.Grow(b, m.c, n, width)
+	m.u = backend.Grow(b, m.u, n, width)
 	b.Gather(m.c, m.inner.Project(rows), nn.RowRange(0, n))
-	m.from, m.at, m.segs = m.from[:0], m.at[:0], m.segs[:0]
-	for i, r := range rows {
-		seq := r / m.length
-		t := m.g.twin[seq]
-		if t < 0 {
-			continue
-		}
-		m.from, m.at = append(m.from, t*m.length+r%m.length), append(m.at, int32(i))
-		if k := len(m.segs); k > 0 && m.segs[k-1].Seq == int(seq) &&
-			m.segs[k-1].Row+m.segs[k-1].Rows == i {
-			m.segs[k-1].Rows++
-			continue
-		}
-		m.segs = append(m.segs, backend.Segment{Seq: int(seq), Row: i, Rows: 1})
-	}
-	if len(m.from) == 0 {
+
+	m.findOtherRows(rows)
+	if len(m.otherRows) == 0 {
 		return m.c
 	}
-	b.Scatter(m.u, m.inner.Project(m.from), m.at)
-	b.Modulate(m.c, m.scale, m.zero, m.segs)
-	b.GateAdd(m.c, m.u, m.gate, m.segs)
+	b.Scatter(m.u, m.inner.Project(m.otherRows), m.mixedAt)
+	b.Modulate(m.c, m.scale, m.zero, m.segments)
+	b.GateAdd(m.c, m.u, m.gate, m.segments)
 	return m.c
 }
 
-// sparse mixes the logits, row by row, of models without an output head, such as exact ones.
-type sparse struct {
+// findOtherRows sets otherRows, mixedAt and segments for the rows of a mixture.
+func (m *headMixer) findOtherRows(rows []int32) {
+	m.otherRows = m.otherRows[:0]
+	m.mixedAt = m.mixedAt[:0]
+	m.segments = m.segments[:0]
+	for i, r := range rows {
+		sequence := r / m.length
+		other := m.g.otherPass[sequence]
+		if other < 0 {
+			continue
+		}
+		m.otherRows = append(m.otherRows, other*m.length+r%m.length)
+		m.mixedAt = append(m.mixedAt, int32(i))
+
+		if k := len(m.segments); k > 0 {
+			last := &m.segments[k-1]
+			if last.Seq == int(sequence) && last.Row+last.Rows == i {
+				last.Rows++
+				continue
+			}
+		}
+		m.segments = append(m.segments, backend.Segment{Seq: int(sequence), Row: i, Rows: 1})
+	}
+}
+
+// rowMixer mixes the logits, row by row, of models without an output head, such as exact ones.
+type rowMixer struct {
 	g        *Guided
 	network  model.Marginals
-	length   int32
+	length   int32 // rows of a sequence
 	outcomes int
 }
 
-// logits returns the mixed logits of rows, [rows, columns].
-func (s *sparse) logits(rows []int32) (*model.Dense, error) {
-	d := &model.Dense{Outcomes: s.outcomes}
-	asked, other := append([]int32(nil), rows...), make([]int, len(rows))
+// mixLogits returns the mixed logits of rows, [rows, columns].
+func (s *rowMixer) mixLogits(rows []int32) (*model.Dense, error) {
+	// The network is asked for rows and for the other passes' rows at once: otherAt is where in
+	// asked the other pass of each row is, -1 for none.
+	asked := append([]int32(nil), rows...)
+	otherAt := make([]int, len(rows))
 	for i, r := range rows {
-		other[i] = -1
-		if t := s.g.twin[r/s.length]; t >= 0 {
-			other[i] = len(asked)
-			asked = append(asked, t*s.length+r%s.length)
+		otherAt[i] = -1
+		if other := s.g.otherPass[r/s.length]; other >= 0 {
+			otherAt[i] = len(asked)
+			asked = append(asked, other*s.length+r%s.length)
 		}
 	}
 	all := make([][]float32, len(asked))
@@ -108,15 +142,11 @@ func (s *sparse) logits(rows []int32) (*model.Dense, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	d := &model.Dense{Outcomes: s.outcomes}
 	for i, r := range rows {
-		if c := all[i]; other[i] >= 0 {
-			w := float32(s.g.w[r/s.length])
-			for x, u := range all[other[i]] {
-				// outcomes that the condition forbids stay forbidden
-				if w != 0 && !math.IsInf(float64(c[x]), -1) {
-					c[x] += w * (c[x] - u)
-				}
-			}
+		if otherAt[i] >= 0 {
+			mixRow(all[i], all[otherAt[i]], float32(s.g.w[r/s.length]))
 		}
 		d.Columns = len(all[i])
 		d.Logits = append(d.Logits, all[i]...)
@@ -124,30 +154,40 @@ func (s *sparse) logits(rows []int32) (*model.Dense, error) {
 	return d, nil
 }
 
-// of calls do with the mixed logits of rows and their indexes. Its errors name the rows of the
-// caller.
-func (s *sparse) of(rows []int32, do func(d *model.Dense, all []int32) error) error {
-	d, err := s.logits(rows)
-	if err == nil {
-		err = do(d, nn.RowRange(0, len(rows)))
+// mixRow adds w(c-u) to c. Outcomes that the condition forbids stay forbidden.
+func mixRow(c, u []float32, w float32) {
+	for x, other := range u {
+		if w != 0 && !math.IsInf(float64(c[x]), -1) {
+			c[x] += w * (c[x] - other)
+		}
 	}
-	if e, ok := err.(*model.RowError); ok && d != nil {
+}
+
+// withMixed calls do with the mixed logits of rows and their indexes. Its errors name the rows of
+// the caller.
+func (s *rowMixer) withMixed(rows []int32, do func(d *model.Dense, all []int32) error) error {
+	d, err := s.mixLogits(rows)
+	if err != nil {
+		return err
+	}
+	err = do(d, nn.RowRange(0, len(rows)))
+	if e, ok := err.(*model.RowError); ok {
 		return &model.RowError{Row: rows[e.Row], Length: int(s.length), Err: e.Err}
 	}
 	return err
 }
 
 // Stats implements model.Marginals.
-func (s *sparse) Stats(rows []int32, o *model.Stats) error {
-	return s.of(rows, func(d *model.Dense, all []int32) error { return d.Stats(all, o) })
+func (s *rowMixer) Stats(rows []int32, o *model.Stats) error {
+	return s.withMixed(rows, func(d *model.Dense, all []int32) error { return d.Stats(all, o) })
 }
 
 // Sample implements model.Marginals.
-func (s *sparse) Sample(rows []int32, o *model.Draw) error {
-	return s.of(rows, func(d *model.Dense, all []int32) error { return d.Sample(all, o) })
+func (s *rowMixer) Sample(rows []int32, o *model.Draw) error {
+	return s.withMixed(rows, func(d *model.Dense, all []int32) error { return d.Sample(all, o) })
 }
 
 // Visit implements model.Marginals.
-func (s *sparse) Visit(rows []int32, visit func(i int, logits []float32)) error {
-	return s.of(rows, func(d *model.Dense, all []int32) error { return d.Visit(all, visit) })
+func (s *rowMixer) Visit(rows []int32, visit func(i int, logits []float32)) error {
+	return s.withMixed(rows, func(d *model.Dense, all []int32) error { return d.Visit(all, visit) })
 }
