@@ -17,14 +17,21 @@ type Budget struct {
 
 // work is what all parts of a compilation share.
 type work struct {
-	ctx   context.Context
-	left  int // of maxWork
-	pause int // what is left when others get the processor next
+	ctx context.Context
+
+	// left is what remains of maxWork.
+	left int
+
+	// nextPause is what is left when other goroutines get the processor next.
+	nextPause int
 }
 
 // maxWork bounds the work of one language, in states and edges that are looked at: two seconds on a
 // slow processor.
 const maxWork = 1 << 26
+
+// pauseWork is the work between two pauses, less than a millisecond.
+const pauseWork = 1 << 15
 
 // NewBudget returns the budget of a language whose automata have at most so many states. Work ends
 // when ctx does.
@@ -44,20 +51,25 @@ func (b *Budget) States() int {
 }
 
 // Spend takes work from the budget. The error is that of its context, or about its bound. It lets
-// other goroutines run from time to time, so that passes do not wait for a compilation.
+// other goroutines run from time to time: a client's schema is compiled while the passes of others
+// run, and these should not wait for it.
 func (b *Budget) Spend(n int) error {
 	if b == nil {
 		return nil
 	}
 	w := b.work
-	if w.left -= min(n, w.left+1); w.left < 0 {
-		return &param.Error{Name: "grammar", Found: "one that takes too much work",
-			Want: "one that compiles in a second or two"}
+	w.left -= min(n, w.left+1) // down to -1 and no further, so that it cannot overflow
+	if w.left < 0 {
+		return &param.Error{
+			Name:  "grammar",
+			Found: "one that takes too much work",
+			Want:  "one that compiles in a second or two",
+		}
 	}
-	if w.left > w.pause {
+	if w.left > w.nextPause {
 		return nil
 	}
-	w.pause = w.left - 1<<15
+	w.nextPause = w.left - pauseWork
 	runtime.Gosched()
 	return w.ctx.Err()
 }

@@ -14,96 +14,80 @@ type Edge struct {
 	To     int32
 }
 
-// spare is how many times more states a nondeterministic automaton may have than its result.
-const spare = 8
+// spareStates is how many times more states a nondeterministic automaton may have than its result.
+const spareStates = 8
 
 // Builder is a nondeterministic automaton that grows state by state. The methods that add a part
 // take the state where it begins and return, or take, the one where it ends.
+//
+// Once it has too many states or edges it stops growing and is full. No method returns an error for
+// that, so that callers can add many parts and look at the error of Build alone.
 type Builder struct {
-	states []place
-	edges  []linked
-	empty  []jump // edges that read nothing
+	states []stateEdges
+	edges  []linkedEdge
+	empty  []linkedJump // edges that read nothing
 	budget *Budget
-	limit  int
+	limit  int // of states of the result
 	full   bool
-
-	counts bool // states are counted, not kept
-	size   int
 }
 
-// place has the latest edges of a state, by index + 1; 0 for none.
-type place struct{ edge, empty int32 }
+// stateEdges has the latest edges of a state, by their indexes + 1; 0 for none. Each edge leads to
+// the one before of the same state: lists in two slices take less memory and time than a slice for
+// each state.
+type stateEdges struct{ edge, empty int32 }
 
-type linked struct {
+type linkedEdge struct {
 	Edge
-	next int32 // the edge before of the same state, as in place
+	previous int32 // edge of the same state, as in stateEdges
 }
 
-type jump struct{ to, next int32 }
+type linkedJump struct{ to, previous int32 }
 
 // NewBuilder returns a builder of automata within a budget.
 func NewBuilder(budget *Budget) *Builder {
 	return &Builder{budget: budget, limit: budget.States()}
 }
 
-// NewCounter returns a builder that only counts its states, up to the number at which it is full.
-// All states that it returns are 0.
-func NewCounter(most int) *Builder { return &Builder{limit: most, counts: true} }
-
-// Size returns the number of states.
-func (b *Builder) Size() int { return b.size }
-
-// Count adds n states to those of a counter.
-func (b *Builder) Count(n int) {
-	b.size = min(b.size+n, 1<<30)
-	b.full = b.size > b.limit
-}
-
-// AddState adds a state.
+// AddState adds a state. A full builder returns one that it has, so that parts can still be added.
 func (b *Builder) AddState() int32 {
-	if b.counts {
-		b.Count(1)
-		return 0
-	}
-	if b.size >= spare*b.limit {
+	if len(b.states) >= spareStates*b.limit {
 		b.full = true
-		return int32(b.size - 1)
+		return int32(len(b.states) - 1)
 	}
-	b.states = append(b.states, place{})
-	b.size++
-	return int32(b.size - 1)
+	b.states = append(b.states, stateEdges{})
+	return int32(len(b.states) - 1)
 }
 
-// Full reports whether the automaton has too many states; DFA then returns an error.
+// Full reports whether the automaton has too many states; Build then returns an error.
 func (b *Builder) Full() bool { return b.full }
 
 // maxEdges is how many edges of a kind a nondeterministic automaton may have for each state.
 const maxEdges = 16
 
-// takes reports whether one more edge may be added to a number of them.
-func (b *Builder) takes(edges int) bool {
-	b.full = b.full || !b.counts && edges >= maxEdges*spare*b.limit
-	return !b.counts && !b.full
+// hasRoom reports whether one more edge may be added to a number of them.
+func (b *Builder) hasRoom(edges int) bool {
+	b.full = b.full || edges >= maxEdges*spareStates*b.limit
+	return !b.full
 }
 
 // AddRange adds an edge that reads one byte of lo to hi.
 func (b *Builder) AddRange(from, to int32, lo, hi byte) {
-	if !b.takes(len(b.edges)) {
+	if !b.hasRoom(len(b.edges)) {
 		return
 	}
-	p := &b.states[from]
-	b.edges = append(b.edges, linked{Edge{lo, hi, to}, p.edge})
-	p.edge = int32(len(b.edges))
+	s := &b.states[from]
+	b.edges = append(b.edges, linkedEdge{Edge{lo, hi, to}, s.edge})
+	s.edge = int32(len(b.edges))
 }
 
 // AddEmpty adds an edge that reads nothing.
 func (b *Builder) AddEmpty(from, to int32) {
-	if !b.takes(len(b.empty)) {
+	if !b.hasRoom(len(b.empty)) {
 		return
 	}
-	p := &b.states[from]
-	b.empty = append(b.empty, jump{to, p.empty})
-	p.empty = int32(len(b.empty))
+	s := &b.states[from]
+	b.empty = append(b.empty, linkedJump{to, s.empty})
+	s.empty = int32(len(b.empty))
 }
 
 // AddText adds a path that reads a text, and returns its end.
@@ -118,15 +102,11 @@ func (b *Builder) AddText(from int32, text string) int32 {
 
 // Embed adds a copy of d between two states.
 func (b *Builder) Embed(from, to int32, d *DFA) {
-	if b.counts {
-		b.Count(d.States())
-		return
-	}
-	base := int32(b.size)
-	if b.size+d.States() > spare*b.limit {
+	if len(b.states)+d.States() > spareStates*b.limit {
 		b.full = true
 		return
 	}
+	base := int32(len(b.states))
 	b.states = slices.Grow(b.states, d.States())
 	b.edges = slices.Grow(b.edges, len(d.edges))
 	for s := range int32(d.States()) {
@@ -143,11 +123,9 @@ func (b *Builder) Embed(from, to int32, d *DFA) {
 	}
 }
 
-// TooLargeError is the error of a language whose automaton has more states than allowed.
+// TooLargeError is the error of a language whose automaton has more than Limit states.
 type TooLargeError struct{ Limit int }
 
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("states is more than %d, want at most %d for one language", e.Limit, e.Limit)
 }
-
-func tooLarge(limit int) error { return &TooLargeError{limit} }

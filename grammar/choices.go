@@ -3,7 +3,8 @@ package grammar
 // Choices returns the automaton of a list of texts.
 func Choices(texts []string, budget *Budget) (*DFA, error) {
 	b := NewBuilder(budget)
-	from, to := b.AddState(), b.AddState()
+	from := b.AddState()
+	to := b.AddState()
 	for _, t := range texts {
 		b.AddEmpty(b.AddText(from, t), to)
 	}
@@ -13,52 +14,65 @@ func Choices(texts []string, budget *Budget) (*DFA, error) {
 // endMark ends a text in an automaton that remembers which it was; it is no byte of UTF-8.
 const endMark = 0xff
 
-// LabelledChoices returns the automaton of a list of texts in UTF-8 that remembers which of them
-// it has read, and for each of its states the index of the text that ends there, -1 for none. With
-// spaced, any number of spaces and newlines may follow; a text that ends with some may be taken
-// for another.
-func LabelledChoices(texts []string, spaced bool, budget *Budget) (d *DFA, ends []int32,
+// LabelledChoices returns the automaton of a list of texts in UTF-8 that remembers which of them it
+// has read, and for each of its states the index of the text that ends there, -1 for none.
+//
+// With spaced, any number of spaces and newlines may follow. A text that itself ends with some may
+// then be taken for another.
+func LabelledChoices(texts []string, spaced bool, budget *Budget) (d *DFA, labels []int32,
 	err error) {
 
 	b := NewBuilder(budget)
-	from, to := b.AddState(), b.AddState()
+	from := b.AddState()
+	to := b.AddState()
 	for i, t := range texts {
-		s := b.AddText(from, t)
+		end := b.AddText(from, t)
 		if spaced {
-			b.AddRange(s, s, ' ', ' ')
-			b.AddRange(s, s, '\n', '\n')
+			b.AddRange(end, end, ' ', ' ')
+			b.AddRange(end, end, '\n', '\n')
 		}
-		// What follows a text differs from what follows any other, so that their states stay apart.
-		b.AddEmpty(b.AddText(s, string([]byte{endMark, byte(i >> 16), byte(i >> 8), byte(i)})), to)
+		// A mark with the index follows each text. Without it, all ends would be one state of the minimal
+		// automaton.
+		mark := string([]byte{endMark, byte(i >> 16), byte(i >> 8), byte(i)})
+		b.AddEmpty(b.AddText(end, mark), to)
 	}
 	marked, err := b.Build(from, to)
 	if err != nil {
 		return nil, nil, err
 	}
-	d, ends = marked.labelled()
-	return d, ends, nil
+	d, labels = marked.removeMarks()
+	return d, labels, nil
 }
 
-// labelled returns an automaton without the marks of Labelled, and what they say of its states.
-func (d *DFA) labelled() (out *DFA, ends []int32) {
+// removeMarks returns an automaton without the marks of LabelledChoices, and the indexes in the
+// marks that followed its states.
+func (d *DFA) removeMarks() (out *DFA, labels []int32) {
 	out = &DFA{first: []int32{0}}
-	kept := newNumbering(d.States())
-	kept.of(d.start)
-	for i := 0; i < len(kept.order); i++ {
-		end := int32(-1)
-		for _, e := range d.Out(kept.order[i]) {
+	numbers := newNumbering(d.States())
+	numbers.numberOf(d.start)
+	for i := 0; i < len(numbers.order); i++ {
+		label := int32(-1)
+		for _, e := range d.Out(numbers.order[i]) {
 			if e.Lo == endMark {
-				end = 0
-				for s := e.To; !d.accept[s]; s = d.Out(s)[0].To {
-					end = end<<8 | int32(d.Out(s)[0].Lo)
-				}
+				label = d.readMark(e.To)
 				continue
 			}
-			out.edges = append(out.edges, Edge{e.Lo, e.Hi, kept.of(e.To)})
+			out.edges = append(out.edges, Edge{e.Lo, e.Hi, numbers.numberOf(e.To)})
 		}
 		out.first = append(out.first, int32(len(out.edges)))
-		out.accept = append(out.accept, end >= 0)
-		ends = append(ends, end)
+		out.accept = append(out.accept, label >= 0)
+		labels = append(labels, label)
 	}
-	return out, ends
+	return out, labels
+}
+
+// readMark returns the index whose bytes lead from a state to the end.
+func (d *DFA) readMark(s int32) int32 {
+	index := int32(0)
+	for !d.accept[s] {
+		e := d.Out(s)[0]
+		index = index<<8 | int32(e.Lo)
+		s = e.To
+	}
+	return index
 }

@@ -8,7 +8,8 @@ import (
 	"unmask/param"
 )
 
-// Tokens returns the automaton of the spellings of d's texts in a vocabulary, in all their ways.
+// Tokens returns the automaton of d's texts in the tokens of a vocabulary, in all ways in which
+// tokens spell them.
 func (d *DFA) Tokens(v *Vocabulary, o TokenOptions) (*Tokens, error) {
 	o.Bytes = cmp.Or(o.Bytes, defaultBytes)
 	if d.Empty() {
@@ -19,11 +20,11 @@ func (d *DFA) Tokens(v *Vocabulary, o TokenOptions) (*Tokens, error) {
 	}
 	m := newComposition(d, v, o)
 	for i, g := range m.groups {
-		if err := m.walk(g, int32(i)); err != nil {
+		if err := m.refineClasses(g, int32(i)); err != nil {
 			return nil, err
 		}
 	}
-	m.number()
+	m.numberClasses()
 	for _, g := range m.groups {
 		if err := m.addEdges(g); err != nil {
 			return nil, err
@@ -32,94 +33,110 @@ func (d *DFA) Tokens(v *Vocabulary, o TokenOptions) (*Tokens, error) {
 	return m.result()
 }
 
-// composition makes a Tokens: it composes an automaton with the trie of a vocabulary. States with
-// edges for the same bytes form a group. What a token does to all states of a group is a vector of
-// states; equal vectors are kept once, and from one of them the same byte leads to the same other
-// one, whatever the tokens were, so that a walk over the trie looks nearly everything up.
+// composition makes a Tokens: it composes an automaton with the trie of a vocabulary.
+//
+// Walking the trie from each state would take states times tokens steps. Instead, states with edges
+// for the same bytes form a group, which is walked at once. What a token does to all states of a
+// group is a vector of states; equal vectors are kept once, and from one of them the same byte
+// leads to the same other one, whatever the tokens were, so that a walk over the trie looks nearly
+// everything up.
 type composition struct {
-	d       *DFA
-	v       *Vocabulary
-	o       TokenOptions
-	symbol  [256]int32 // classes of bytes
-	symbols int
-	plain   []int32 // symbols of plain bytes
-	next    []int32 // [symbols, states]
-	groups  []*group
+	d *DFA
+	v *Vocabulary
+	o TokenOptions
 
-	class    []int32   // [vocabulary]
-	refined  []refined // classes, while groups are walked
-	classes  int32
-	sets     [][]int32
-	setIDs   map[string]int32
+	// Bytes that no edge tells apart are one symbol.
+	symbol       [256]int32 // of each byte
+	symbolCount  int
+	plainSymbols []int32 // of plain bytes
+	next         []int32 // [symbols, states] the state after a symbol, or -1
+
+	groups []*group
+
+	// class has the class of each token of the vocabulary, -1 for one that no state reads. While
+	// groups are walked, classes are indexes of refined; numberClasses gives those that are left
+	// numbers.
+	class      []int32
+	refined    []refinedClass
+	classCount int32
+
+	// sets are sets of classes, and setIDs their indexes by the bytes of their classes.
+	sets   [][]int32
+	setIDs map[string]int32
+
+	out [][]TokenEdge // [states]
+
+	// bytes is about how much memory this takes, and work what was done since it was last spent.
+	bytes int
+	work  int
+
+	// Memory of single calls: a key of a map, a vector, the targets of a state's edges with lists of
+	// the vectors that lead there, and the index of each state in targets.
 	key      []byte
-	scratch  []arrival // a vector at hand
-	out      [][]TokenEdge
-	bytes    int
-	work     int     // since it was last spent
-	targets  []int32 // of a state's edges, while they are made
+	vector   []arrival
+	targets  []int32
 	lists    [][]int32
-	position []int32 // [states] index in targets, while they are made
+	position []int32 // [states]
 }
 
+// group has the states with edges for the same bytes.
 type group struct {
-	states  []int32
-	vectors [][]arrival      // [vectors] of the states from which something is reached, ascending
-	ids     map[uint64]int32 // by a hash
-	memo    []int32          // [vectors, symbols] the vector after a byte + 2; 0 unknown, 1 none
-	latest  []effect         // [vectors] of the latest token that led there
-	stable  []int8           // [vectors] whether plain bytes lead back to it: 1, -1, or 0 for unknown
-	reads   []vectorOf       // for each class that the group reads
+	states []int32
+
+	// vectors have the states from which something is reached, ascending, and where; ids are the
+	// vectors' indexes by a hash.
+	vectors [][]arrival
+	ids     map[uint64]int32
+
+	// Of each vector: the vector after each symbol + 2, with 0 for unknown and 1 for none; what the
+	// latest token that led there did; and whether plain bytes lead back to it: 1, -1, or 0 for
+	// unknown.
+	memo   []int32 // [vectors, symbols]
+	latest []effect
+	stable []int8
+
+	// reads are the classes that the group reads, with the vector to which each leads.
+	reads []vectorClass
 }
 
 // arrival is the state to which a token leads from a state of a group, which index numbers.
 type arrival struct{ index, state int32 }
 
-// refined is a class made from another, -1 for none before, by what its tokens do to a group.
-type refined struct{ from, group, vector int32 }
+// refinedClass is a class made from another, -1 for none before, by what its tokens do to a group.
+type refinedClass struct{ from, group, vector int32 }
 
-// effect says that tokens of a class from, led to a vector, are of a class to.
+// effect says that tokens of class from, led to a vector, are of class to.
 type effect struct{ from, to int32 }
 
-type vectorOf struct{ vector, class int32 }
+type vectorClass struct{ vector, class int32 }
 
 func newComposition(d *DFA, v *Vocabulary, o TokenOptions) *composition {
 	n := d.States()
-	m := &composition{d: d, v: v, o: o, class: slices.Repeat([]int32{-1}, v.Size),
-		setIDs: map[string]int32{}, out: make([][]TokenEdge, n), position: slices.Repeat([]int32{-1}, n)}
-	var cut [257]bool
-	for _, e := range d.edges {
-		cut[e.Lo], cut[int(e.Hi)+1] = true, true
+	m := &composition{
+		d:        d,
+		v:        v,
+		o:        o,
+		class:    slices.Repeat([]int32{-1}, v.Size),
+		setIDs:   map[string]int32{},
+		out:      make([][]TokenEdge, n),
+		position: slices.Repeat([]int32{-1}, n),
 	}
-	for c := range 256 {
-		if cut[c] && c > 0 {
-			m.symbols++
-		}
-		m.symbol[c] = int32(m.symbols)
-		if plain(byte(c)) && !slices.Contains(m.plain, m.symbol[c]) {
-			m.plain = append(m.plain, m.symbol[c])
-		}
-	}
-	m.symbols++
-	m.next = slices.Repeat([]int32{-1}, n*m.symbols)
-	byBytes := map[[8]uint64]*group{}
+	m.findSymbols()
+	m.next = slices.Repeat([]int32{-1}, n*m.symbolCount)
+
+	groups := map[readBytes]*group{}
 	for s := range int32(n) {
-		var bits [8]uint64 // bytes with an edge, and those of edges to the state itself
+		var reads readBytes
 		for _, e := range d.Out(s) {
 			for symbol := m.symbol[e.Lo]; symbol <= m.symbol[e.Hi]; symbol++ {
-				m.reads(symbol)[s] = e.To
+				m.statesAfter(symbol)[s] = e.To
 			}
-			for word := e.Lo / 64; word <= e.Hi/64; word++ {
-				first, last := max(e.Lo, word*64)%64, min(e.Hi, word*64+63)%64
-				mask := (^uint64(0) >> (63 - (last - first))) << first
-				if bits[word] |= mask; e.To == s {
-					bits[4+word] |= mask
-				}
-			}
+			reads.add(e, e.To == s)
 		}
-		g := byBytes[bits]
+		g := groups[reads]
 		if g == nil {
 			g = &group{ids: map[uint64]int32{}}
-			byBytes[bits] = g
+			groups[reads] = g
 			m.groups = append(m.groups, g)
 		}
 		g.states = append(g.states, s)
@@ -127,19 +144,56 @@ func newComposition(d *DFA, v *Vocabulary, o TokenOptions) *composition {
 	return m
 }
 
-// reads returns the states after a symbol, by state.
-func (m *composition) reads(symbol int32) []int32 {
-	n := len(m.next) / m.symbols
+// findSymbols finds the symbols of bytes: a new one begins where an edge begins or after its end.
+func (m *composition) findSymbols() {
+	var begins [257]bool
+	for _, e := range m.d.edges {
+		begins[e.Lo] = true
+		begins[int(e.Hi)+1] = true
+	}
+	symbol := int32(0)
+	for c := range 256 {
+		if begins[c] && c > 0 {
+			symbol++
+		}
+		m.symbol[c] = symbol
+		if isPlain(byte(c)) && !slices.Contains(m.plainSymbols, symbol) {
+			m.plainSymbols = append(m.plainSymbols, symbol)
+		}
+	}
+	m.symbolCount = int(symbol) + 1
+}
+
+// readBytes is a set of bytes with an edge, and behind it that of bytes whose edge leads to the
+// state itself.
+type readBytes [8]uint64
+
+// add adds the bytes of an edge.
+func (r *readBytes) add(e Edge, isLoop bool) {
+	for word := e.Lo / 64; word <= e.Hi/64; word++ {
+		first := max(e.Lo, word*64) % 64
+		last := min(e.Hi, word*64+63) % 64
+		mask := (^uint64(0) >> (63 - (last - first))) << first
+		r[word] |= mask
+		if isLoop {
+			r[4+word] |= mask
+		}
+	}
+}
+
+// statesAfter returns the states after a symbol, by state.
+func (m *composition) statesAfter(symbol int32) []int32 {
+	n := len(m.next) / m.symbolCount
 	return m.next[int(symbol)*n : (int(symbol)+1)*n]
 }
 
-// vector returns the id of a vector.
-func (m *composition) vector(g *group, list []arrival) int32 {
+// vectorID returns the id of a vector, of which it keeps a copy.
+func (m *composition) vectorID(g *group, list []arrival) int32 {
 	hash := uint64(0)
 	for _, a := range list {
 		hash = mix(hash ^ uint64(a.index)<<32 ^ uint64(a.state))
 	}
-	for { // numbers after a hash that another vector has
+	for { // the next number, where another vector has the hash
 		id, ok := g.ids[hash]
 		if !ok {
 			break
@@ -152,43 +206,50 @@ func (m *composition) vector(g *group, list []arrival) int32 {
 	id := int32(len(g.vectors))
 	g.ids[hash] = id
 	g.vectors = append(g.vectors, slices.Clone(list))
-	g.memo = append(g.memo, make([]int32, m.symbols)...)
+	g.memo = append(g.memo, make([]int32, m.symbolCount)...)
 	g.latest = append(g.latest, effect{from: -2})
 	g.stable = append(g.stable, 0)
-	m.bytes += 8*len(list) + 4*m.symbols + 64
+	m.bytes += 8*len(list) + 4*m.symbolCount + 64
 	return id
 }
 
-// after returns the vector after a byte, or -1 if no state reads it.
-func (m *composition) after(g *group, vector int32, c byte) int32 {
+// mix scrambles the bits of a hash.
+func mix(x uint64) uint64 {
+	x *= 0x9e3779b97f4a7c15
+	return x ^ x>>32
+}
+
+// vectorAfter returns the vector after a byte, or -1 if no state reads it.
+func (m *composition) vectorAfter(g *group, vector int32, c byte) int32 {
 	symbol := m.symbol[c]
-	at := int(vector)*m.symbols + int(symbol)
-	if to := g.memo[at]; to != 0 {
-		return to - 2
+	slot := int(vector)*m.symbolCount + int(symbol)
+	if known := g.memo[slot]; known != 0 {
+		return known - 2
 	}
-	from, next := g.vectors[vector], m.reads(symbol)
+	from := g.vectors[vector]
+	next := m.statesAfter(symbol)
 	m.work += len(from)
-	to := m.scratch[:0]
+	arrivals := m.vector[:0]
 	for _, a := range from {
 		if s := next[a.state]; s >= 0 {
-			to = append(to, arrival{a.index, s})
+			arrivals = append(arrivals, arrival{a.index, s})
 		}
 	}
-	m.scratch = to
+	m.vector = arrivals
 	id := int32(-1)
-	if len(to) > 0 {
-		id = m.vector(g, to)
+	if len(arrivals) > 0 {
+		id = m.vectorID(g, arrivals)
 	}
-	g.memo[at] = id + 2
+	g.memo[slot] = id + 2
 	return id
 }
 
-// stays reports whether plain bytes lead from a vector to itself.
-func (m *composition) stays(g *group, vector int32) bool {
+// isStable reports whether plain bytes lead from a vector to itself, as inside of a JSON string.
+func (m *composition) isStable(g *group, vector int32) bool {
 	if g.stable[vector] == 0 {
 		g.stable[vector] = 1
-		for _, symbol := range m.plain {
-			next := m.reads(symbol)
+		for _, symbol := range m.plainSymbols {
+			next := m.statesAfter(symbol)
 			if slices.ContainsFunc(g.vectors[vector], func(a arrival) bool {
 				return next[a.state] != a.state
 			}) {
@@ -200,8 +261,9 @@ func (m *composition) stays(g *group, vector int32) bool {
 	return g.stable[vector] > 0
 }
 
-// check returns an error once the automaton, or the work on it, needs too much memory or time.
-func (m *composition) check() error {
+// checkBounds returns an error once the automaton, or the work on it, needs too much memory or
+// time.
+func (m *composition) checkBounds() error {
 	if m.bytes > 4*m.o.Bytes {
 		return m.tooLarge()
 	}
@@ -214,140 +276,131 @@ func (m *composition) check() error {
 }
 
 func (m *composition) tooLarge() error {
-	return &param.Error{Name: "token automaton", Found: fmt.Sprintf("more than %d MiB (%d states)",
-		m.o.Bytes>>20, m.d.States()), Want: fmt.Sprintf("at most %d MiB", m.o.Bytes>>20)}
+	limit := m.o.Bytes >> 20
+	return &param.Error{
+		Name:  "token automaton",
+		Found: fmt.Sprintf("more than %d MiB (%d states)", limit, m.d.States()),
+		Want:  fmt.Sprintf("at most %d MiB", limit),
+	}
 }
 
-// walk refines the classes of tokens by what they do to the states of a group.
-func (m *composition) walk(g *group, number int32) error {
-	classes := map[vectorOf]int32{}
+// refineClasses divides the classes of tokens by what they do to the states of a group.
+func (m *composition) refineClasses(g *group, number int32) error {
+	classes := map[vectorClass]int32{}
 	refine := func(token, vector int32) {
 		from := m.class[token]
-		last := &g.latest[vector]
-		if last.from != from {
-			k := vectorOf{vector, from}
+		latest := &g.latest[vector]
+		if latest.from != from {
+			k := vectorClass{vector, from}
 			id, ok := classes[k]
 			if !ok {
 				id = int32(len(m.refined))
-				m.refined = append(m.refined, refined{from, number, vector})
+				m.refined = append(m.refined, refinedClass{from, number, vector})
 				m.bytes += 64
 				classes[k] = id
 			}
-			*last = effect{from, id}
+			*latest = effect{from, id}
 		}
-		m.class[token] = last.to
+		m.class[token] = latest.to
 	}
-	m.scratch = m.scratch[:0]
+
+	m.vector = m.vector[:0]
 	for i, s := range g.states {
-		m.scratch = append(m.scratch, arrival{int32(i), s})
+		m.vector = append(m.vector, arrival{int32(i), s})
 	}
-	stack := []int32{m.vector(g, m.scratch)}
+	stack := []int32{m.vectorID(g, m.vector)} // the vectors on the way to a node
 	nodes := m.v.nodes
 	for i := int32(0); int(i) < len(nodes); {
 		n := &nodes[i]
 		m.work++
-		if err := m.check(); err != nil {
+		if err := m.checkBounds(); err != nil {
 			return err
 		}
-		to := m.after(g, stack[n.depth], n.c)
-		if to < 0 {
+		vector := m.vectorAfter(g, stack[n.depth], n.c)
+		if vector < 0 {
 			i = n.next
 			continue
 		}
-		if n.plain && m.stays(g, to) { // nothing below leads elsewhere
+		if n.plain && m.isStable(g, vector) { // nothing below leads elsewhere
 			m.work += int(n.end - n.first)
 			for _, token := range m.v.ids[n.first:n.end] {
-				refine(token, to)
+				refine(token, vector)
 			}
 			i = n.next
 			continue
 		}
-		stack = append(stack[:n.depth+1], to)
+		stack = append(stack[:n.depth+1], vector)
 		for _, token := range m.v.ids[n.first:n.last] {
-			refine(token, to)
+			refine(token, vector)
 		}
 		i++
 	}
 	return nil
 }
 
-// number gives the classes that remain, and those of the ends, consecutive numbers in the order of
-// their tokens.
-func (m *composition) number() {
+// numberClasses gives the classes that are left consecutive numbers in the order of their tokens,
+// and notes for each group which of them it reads.
+func (m *composition) numberClasses() {
 	for _, t := range slices.Concat(m.o.FillTokens, m.o.EndTokens) {
 		if int(t) < len(m.class) { // read at the end alone, whatever it spells
 			m.class[t] = -1
 		}
 	}
-	names := map[int32]int32{}
+	numbers := map[int32]int32{}
 	for t, c := range m.class {
 		if c < 0 {
 			continue
 		}
-		name, ok := names[c]
+		number, ok := numbers[c]
 		if !ok {
-			name = int32(len(names))
-			names[c] = name
+			number = int32(len(numbers))
+			numbers[c] = number
 			for ; c >= 0; c = m.refined[c].from {
 				r := m.refined[c]
 				g := m.groups[r.group]
-				g.reads = append(g.reads, vectorOf{r.vector, name})
+				g.reads = append(g.reads, vectorClass{r.vector, number})
 			}
 		}
-		m.class[t] = name
+		m.class[t] = number
 	}
-	m.classes = int32(len(names))
+	m.classCount = int32(len(numbers))
 }
 
-// addEdges makes the edges of a group's states.
+// addEdges makes the edges of a group's states, and frees the group's memory.
 func (m *composition) addEdges(g *group) error {
 	classesOf := map[int32][]int32{} // of each vector
-	var used []int32
+	var vectors []int32
 	for _, r := range g.reads {
 		if classesOf[r.vector] == nil {
-			used = append(used, r.vector)
+			vectors = append(vectors, r.vector)
 		}
 		classesOf[r.vector] = append(classesOf[r.vector], r.class)
 	}
-	slices.Sort(used)
-	local := map[string]int32{} // sets by their vectors
-	moves := g.moves(used)
+	slices.Sort(vectors)
+	setOf := map[string]int32{} // of a list of vectors: all their classes
+	moves := g.movesOf(vectors)
 	for j, s := range g.states {
-		m.targets = m.targets[:0]
-		m.work += 1 + len(moves[j])
-		for _, move := range moves[j] {
-			at := m.position[move.to]
-			if at < 0 {
-				at = int32(len(m.targets))
-				m.position[move.to] = at
-				m.targets = append(m.targets, move.to)
-				if len(m.lists) < len(m.targets) {
-					m.lists = append(m.lists, nil)
-				}
-				m.lists[at] = m.lists[at][:0]
-			}
-			m.lists[at] = append(m.lists[at], move.vector)
-		}
+		m.groupByTarget(moves[j])
 		m.out[s] = make([]TokenEdge, 0, len(m.targets)+1)
 		for i, t := range m.targets {
 			m.position[t] = -1
 			m.key = appendIDs(m.key[:0], m.lists[i])
-			set, ok := local[string(m.key)]
+			set, ok := setOf[string(m.key)]
 			if !ok {
 				var classes []int32
 				for _, v := range m.lists[i] {
 					classes = append(classes, classesOf[v]...)
 				}
 				slices.Sort(classes)
-				vectors := string(m.key)
-				set = m.set(classes)
-				local[vectors] = set
+				key := string(m.key) // setID overwrites it
+				set = m.setID(classes)
+				setOf[key] = set
 				m.bytes += 4*len(m.lists[i]) + 64
 			}
 			m.out[s] = append(m.out[s], TokenEdge{set, t})
 			m.bytes += 8
 		}
-		if err := m.check(); err != nil {
+		if err := m.checkBounds(); err != nil {
 			return err
 		}
 	}
@@ -355,27 +408,44 @@ func (m *composition) addEdges(g *group) error {
 	return nil
 }
 
-// mix scrambles the bits of a hash.
-func mix(x uint64) uint64 {
-	x *= 0x9e3779b97f4a7c15
-	return x ^ x>>32
+// groupByTarget sets targets to the states to which the moves of a state lead, and lists to the
+// vectors of the moves to each of them.
+func (m *composition) groupByTarget(moves []move) {
+	m.targets = m.targets[:0]
+	m.work += 1 + len(moves)
+	for _, move := range moves {
+		i := m.position[move.to]
+		if i < 0 {
+			i = int32(len(m.targets))
+			m.position[move.to] = i
+			m.targets = append(m.targets, move.to)
+			if len(m.lists) < len(m.targets) {
+				m.lists = append(m.lists, nil)
+			}
+			m.lists[i] = m.lists[i][:0]
+		}
+		m.lists[i] = append(m.lists[i], move.vector)
+	}
 }
 
 // move leads from a state of a group to another, as a vector has it.
 type move struct{ vector, to int32 }
 
-// moves returns the moves of each state of the group, in the order of vectors.
-func (g *group) moves(vectors []int32) [][]move {
-	counts, all := make([]int, len(g.states)), 0
+// movesOf returns the moves of each state of the group, in the order of vectors.
+func (g *group) movesOf(vectors []int32) [][]move {
+	counts := make([]int, len(g.states))
+	total := 0
 	for _, v := range vectors {
-		all += len(g.vectors[v])
+		total += len(g.vectors[v])
 		for _, a := range g.vectors[v] {
 			counts[a.index]++
 		}
 	}
-	out, flat := make([][]move, len(g.states)), make([]move, all)
+	out := make([][]move, len(g.states))
+	memory := make([]move, total)
 	for j, n := range counts {
-		out[j], flat = flat[:0:n], flat[n:]
+		out[j] = memory[:0:n]
+		memory = memory[n:]
 	}
 	for _, v := range vectors {
 		for _, a := range g.vectors[v] {
@@ -385,8 +455,8 @@ func (g *group) moves(vectors []int32) [][]move {
 	return out
 }
 
-// set returns the number of a set of classes.
-func (m *composition) set(classes []int32) int32 {
+// setID returns the number of a set of classes, which it keeps.
+func (m *composition) setID(classes []int32) int32 {
 	m.key = appendIDs(m.key[:0], classes)
 	if id, ok := m.setIDs[string(m.key)]; ok {
 		return id

@@ -6,7 +6,7 @@ type DFA struct {
 	start  int32
 	first  []int32 // [states+1] where a state's edges begin
 	edges  []Edge  // of a state by rising bytes
-	accept []bool
+	accept []bool  // [states]
 }
 
 // States returns the number of states.
@@ -47,126 +47,127 @@ func (d *DFA) Match(text string) bool {
 	}
 	s := d.start
 	for i := range len(text) {
-		if s = d.Next(s, text[i]); s < 0 {
+		s = d.Next(s, text[i])
+		if s < 0 {
 			return false
 		}
 	}
 	return d.accept[s]
 }
 
-// ListTexts returns the texts of the language, and whether they are at most so many, none of them
-// above 1000 bytes.
-func (d *DFA) ListTexts(most int) (texts []string, ok bool) {
-	var follow func(s int32, text []byte) bool
-	follow = func(s int32, text []byte) bool {
+// ListTexts returns the texts of the language. ok is false if there are more than limit, or one of
+// them has more than 1000 bytes: texts are then some of them.
+func (d *DFA) ListTexts(limit int) (texts []string, ok bool) {
+	var visit func(s int32, text []byte) bool
+	visit = func(s int32, text []byte) bool {
 		if d.accept[s] {
 			texts = append(texts, string(text))
 		}
-		if len(texts) > most || len(text) > 1000 {
+		if len(texts) > limit || len(text) > 1000 {
 			return false
 		}
 		for _, e := range d.Out(s) {
 			for c := int(e.Lo); c <= int(e.Hi); c++ {
-				if !follow(e.To, append(text, byte(c))) {
+				if !visit(e.To, append(text, byte(c))) {
 					return false
 				}
 			}
 		}
 		return true
 	}
-	ok = d.Empty() || follow(d.start, nil)
+	ok = d.Empty() || visit(d.start, nil)
 	return texts, ok
 }
 
-// Intersect returns the texts of both languages, Subtract those of a that are not in b. The result
-// has at most as many states as the budget allows.
+// Intersect returns the texts of both languages, within the states and the work of a budget.
 func Intersect(a, b *DFA, budget *Budget) (*DFA, error) { return product(a, b, budget, false) }
 
-// Subtract returns the texts of a that are not in b.
+// Subtract returns the texts of a that are not in b, within the states and the work of a budget.
 func Subtract(a, b *DFA, budget *Budget) (*DFA, error) { return product(a, b, budget, true) }
 
 // pairWork is the work on a pair of states, beside that on its edges.
 const pairWork = 16
 
-// overlay divides the bytes of e at those of other edges, which are in order, and calls part with
-// each piece and the other edge's state, -1 for none.
-func overlay(e Edge, other []Edge, part func(lo, hi byte, t int32)) {
-	lo := int(e.Lo)
-	for _, f := range other {
-		if int(f.Hi) < lo || f.Lo > e.Hi {
-			continue
-		}
-		if int(f.Lo) > lo {
-			part(byte(lo), f.Lo-1, -1)
-			lo = int(f.Lo)
-		}
-		hi := min(f.Hi, e.Hi)
-		part(byte(lo), hi, f.To)
-		lo = int(hi) + 1
-	}
-	if lo <= int(e.Hi) {
-		part(byte(lo), e.Hi, -1)
-	}
-}
-
-func product(a, b *DFA, budget *Budget, minus bool) (*DFA, error) {
+// product returns the intersection of two languages or, with subtract, the texts of a that are not
+// in b. Its states are the pairs of states that the same text leads to.
+func product(a, b *DFA, budget *Budget, subtract bool) (*DFA, error) {
 	if a.Empty() || b.Empty() {
-		if minus {
+		if subtract {
 			return a, nil
 		}
 		return &DFA{first: []int32{0}}, nil
 	}
-	type pair struct{ s, t int32 } // t is -1 after b refused a byte
-	ids := map[pair]int32{{a.start, b.start}: 0}
-	list := []pair{{a.start, b.start}}
+	type pair struct{ a, b int32 } // b is -1 after b refused a byte
+	start := pair{a.start, b.start}
+	ids := map[pair]int32{start: 0}
+	pairs := []pair{start}
 	out := &DFA{first: []int32{0}}
-	edge := func(lo, hi byte, p pair) {
-		if p.t < 0 && !minus {
+	addEdge := func(lo, hi byte, p pair) {
+		if p.b < 0 && !subtract {
 			return
 		}
 		id, ok := ids[p]
 		if !ok {
-			id = int32(len(list))
+			id = int32(len(pairs))
 			ids[p] = id
-			list = append(list, p)
+			pairs = append(pairs, p)
 		}
 		out.edges = append(out.edges, Edge{lo, hi, id})
 	}
-	for i := 0; i < len(list); i++ {
-		p := list[i]
-		if i > 2*budget.States() {
-			return nil, tooLarge(budget.States())
+	for i := 0; i < len(pairs); i++ {
+		p := pairs[i]
+		if i > 2*budget.States() { // the minimal automaton may be smaller
+			return nil, &TooLargeError{budget.States()}
 		}
-		accept := a.accept[p.s]
-		if minus {
-			accept = accept && (p.t < 0 || !b.accept[p.t])
-		} else {
-			accept = accept && b.accept[p.t]
+		inB := p.b >= 0 && b.accept[p.b]
+		out.accept = append(out.accept, a.accept[p.a] && inB != subtract)
+
+		var edgesB []Edge
+		if p.b >= 0 {
+			edgesB = b.Out(p.b)
 		}
-		out.accept = append(out.accept, accept)
-		var other []Edge
-		if p.t >= 0 {
-			other = b.Out(p.t)
-		}
-		if err := budget.Spend(pairWork + len(a.Out(p.s))*(1+len(other))); err != nil {
+		edgesA := a.Out(p.a)
+		if err := budget.Spend(pairWork + len(edgesA)*(1+len(edgesB))); err != nil {
 			return nil, err
 		}
-		for _, e := range a.Out(p.s) {
-			overlay(e, other, func(lo, hi byte, t int32) { edge(lo, hi, pair{e.To, t}) })
+		for _, e := range edgesA {
+			overlay(e, edgesB, func(lo, hi byte, to int32) { addEdge(lo, hi, pair{e.To, to}) })
 		}
 		out.first = append(out.first, int32(len(out.edges)))
 	}
 	return out.Minimize(), nil
 }
 
-// WithTrailingSpace returns the automaton of d's texts with any number of spaces and newlines
-// after them.
+// overlay divides the bytes of e where other edges, which are in order, begin and end. It calls add
+// with each piece and the other edge's state, -1 for none.
+func overlay(e Edge, others []Edge, add func(lo, hi byte, to int32)) {
+	lo := int(e.Lo)
+	for _, f := range others {
+		if int(f.Hi) < lo || f.Lo > e.Hi {
+			continue
+		}
+		if int(f.Lo) > lo {
+			add(byte(lo), f.Lo-1, -1)
+			lo = int(f.Lo)
+		}
+		hi := min(f.Hi, e.Hi)
+		add(byte(lo), hi, f.To)
+		lo = int(hi) + 1
+	}
+	if lo <= int(e.Hi) {
+		add(byte(lo), e.Hi, -1)
+	}
+}
+
+// WithTrailingSpace returns the automaton of d's texts with any number of spaces and newlines after
+// them.
 func (d *DFA) WithTrailingSpace() *DFA {
 	b := NewBuilder(nil)
-	from, to := b.AddState(), b.AddState()
+	from := b.AddState()
+	to := b.AddState()
 	b.Embed(from, to, d)
 	b.AddRange(to, to, ' ', ' ')
 	b.AddRange(to, to, '\n', '\n')
-	out, _ := b.Build(from, to) // it has no limit
+	out, _ := b.Build(from, to) // without a budget there is no error
 	return out
 }

@@ -9,29 +9,41 @@ import (
 // result returns the automaton of the states that tokens reach and from which tokens lead to the
 // end.
 func (m *composition) result() (*Tokens, error) {
-	accept, end := m.end()
+	accept, end := m.addEnd()
 	far := distances(accept, predecessors(len(accept), func(s int32, edge func(to int32)) {
 		for _, e := range m.out[s] {
 			edge(e.To)
 		}
 	}))
 	if far[m.d.start] < 0 {
-		return nil, &param.Error{Name: "grammar", Found: "one whose texts this vocabulary cannot spell",
-			Want: "another grammar or model"}
+		return nil, &param.Error{
+			Name:  "grammar",
+			Found: "one whose texts this vocabulary cannot spell",
+			Want:  "another grammar or model",
+		}
 	}
 	edges := 0
 	for _, list := range m.out {
 		edges += len(list)
 	}
-	t := &Tokens{Class: m.class, ClassCount: int(m.classes), end: -1, first: []int32{0},
-		edges: make([]TokenEdge, 0, edges)}
-	states, sets := newNumbering(len(accept)), newNumbering(len(m.sets))
-	states.of(m.d.start)
+	t := &Tokens{
+		Class:      m.class,
+		ClassCount: int(m.classCount),
+		end:        -1,
+		first:      []int32{0},
+		edges:      make([]TokenEdge, 0, edges),
+	}
+
+	// States are numbered in the order of a walk from the start, and sets in that of their first use,
+	// so that equal languages have equal automata.
+	states := newNumbering(len(accept))
+	sets := newNumbering(len(m.sets))
+	states.numberOf(m.d.start)
 	for i := 0; i < len(states.order); i++ {
 		s := states.order[i]
 		for _, e := range m.out[s] {
 			if far[e.To] >= 0 {
-				t.edges = append(t.edges, TokenEdge{sets.of(e.Set), states.of(e.To)})
+				t.edges = append(t.edges, TokenEdge{sets.numberOf(e.Set), states.numberOf(e.To)})
 			}
 		}
 		t.first = append(t.first, int32(len(t.edges)))
@@ -54,8 +66,9 @@ func (m *composition) result() (*Tokens, error) {
 	return t, nil
 }
 
-// end adds the state after tokens that end texts, -1 without any, and returns where a text may end.
-func (m *composition) end() (accept []bool, end int32) {
+// addEnd adds the state after tokens that end texts, -1 without any, and returns in which states a
+// text may end where the positions do.
+func (m *composition) addEnd() (accept []bool, end int32) {
 	accept = slices.Clone(m.d.accept)
 	if len(m.o.EndTokens) == 0 {
 		return accept, -1
@@ -63,27 +76,29 @@ func (m *composition) end() (accept []bool, end int32) {
 	end = int32(len(accept))
 	for s := range accept {
 		if accept[s] {
-			m.out[s] = append(m.out[s], TokenEdge{m.set(m.special(m.o.EndTokens)), end})
+			set := m.setID(m.classesOfSpecial(m.o.EndTokens))
+			m.out[s] = append(m.out[s], TokenEdge{set, end})
 		}
 		accept[s] = accept[s] && m.o.MayTruncate
 	}
 	var after []TokenEdge
 	if len(m.o.FillTokens) > 0 {
-		after = []TokenEdge{{m.set(m.special(m.o.FillTokens)), end}}
+		after = []TokenEdge{{m.setID(m.classesOfSpecial(m.o.FillTokens)), end}}
 	}
 	m.out = append(m.out, after)
 	return append(accept, true), end
 }
 
-// special returns the classes of tokens that end a text, which are alone in theirs.
-func (m *composition) special(tokens []int32) (classes []int32) {
+// classesOfSpecial returns the classes of tokens that end a text or follow its end. Each of these
+// tokens has a class of its own.
+func (m *composition) classesOfSpecial(tokens []int32) (classes []int32) {
 	for _, t := range tokens {
 		if t < 0 || int(t) >= len(m.class) {
 			continue
 		}
 		if m.class[t] < 0 {
-			m.class[t] = m.classes
-			m.classes++
+			m.class[t] = m.classCount
+			m.classCount++
 		}
 		if !slices.Contains(classes, m.class[t]) {
 			classes = append(classes, m.class[t])

@@ -8,6 +8,7 @@ import (
 // predecessors returns, as a function, the states with an edge to each of n states. out calls its
 // function for the states to which a state's edges lead.
 func predecessors(n int, out func(s int32, edge func(to int32))) func(t int32) []int32 {
+	// Counting sort: after both loops, the predecessors of t are from[begin[t]:begin[t+1]].
 	begin := make([]int32, n+2)
 	for s := range int32(n) {
 		out(s, func(t int32) { begin[t+2]++ })
@@ -49,26 +50,40 @@ func distances(accept []bool, before func(t int32) []int32) []int32 {
 
 // minimizer is a partition of a DFA's states that is refined until it is stable: Hopcroft's idea
 // (1971, "An n log n algorithm for minimizing states in a finite automaton") with states in the
-// place of letters. A class splits where its states' edges lead to different classes; one part
-// keeps its name, and only the predecessors of states with new names are looked at again.
+// place of letters, of which there would be 256. A class splits where its states' edges lead to
+// different classes; one part keeps its name, and only the predecessors of states with new names
+// are looked at again.
 type minimizer struct {
-	d       *DFA
-	before  func(t int32) []int32
-	far     []int32   // [states] edges to the end, -1 for none: such a state is as none
-	class   []int32   // [states]
-	size    []int     // [classes]
-	known   []string  // [classes] key of the states that need not be looked at
-	changed [][]int32 // [classes] states that must be looked at
-	marked  []bool    // [states] whether it is one of those
-	queue   []int32   // classes with such states
-	edges   []Edge    // of a state at hand
-	bytes   []byte    // its key
+	d      *DFA
+	before func(t int32) []int32
+
+	// far is the number of edges from each state to the end, -1 for none: such a state is as none.
+	far   []int32
+	class []int32 // of each state
+
+	// Of each class: how many states it has, the key of those that need not be looked at, and those
+	// that must be looked at.
+	size    []int
+	known   []string
+	changed [][]int32
+
+	// marked is true for the states in changed, and queue has the classes with such states.
+	marked []bool
+	queue  []int32
+
+	// Memory of single calls: edges of a state, and its key.
+	edges []Edge
+	key   []byte
 }
 
-// Minimize returns the smallest automaton of the same language.
+// Minimize returns the smallest automaton of the same language. Equal languages have equal ones.
 func (d *DFA) Minimize() *DFA {
 	n := d.States()
-	m := &minimizer{d: d, class: make([]int32, n), marked: slices.Repeat([]bool{true}, n)}
+	m := &minimizer{
+		d:      d,
+		class:  make([]int32, n),
+		marked: slices.Repeat([]bool{true}, n),
+	}
 	m.before = predecessors(n, func(s int32, edge func(to int32)) {
 		for _, e := range d.Out(s) {
 			edge(e.To)
@@ -84,18 +99,25 @@ func (d *DFA) Minimize() *DFA {
 			all = append(all, int32(s))
 		}
 	}
-	m.size, m.known, m.changed, m.queue = []int{len(all)}, []string{""}, [][]int32{all}, []int32{0}
+	m.addClass(len(all), "", all)
+	m.queue = []int32{0}
 	for len(m.queue) > 0 {
 		c := m.queue[len(m.queue)-1]
 		m.queue = m.queue[:len(m.queue)-1]
-		m.split(c)
+		m.splitClass(c)
 	}
 	return m.result()
 }
 
-// merged returns the edges of a state, which lead to classes; those to one class are joined where
-// their bytes follow each other. It is overwritten by the next.
-func (m *minimizer) merged(s int32) []Edge {
+func (m *minimizer) addClass(size int, known string, changed []int32) {
+	m.size = append(m.size, size)
+	m.known = append(m.known, known)
+	m.changed = append(m.changed, changed)
+}
+
+// mergedEdges returns the edges of a state, which lead to classes; those to one class are joined
+// where their bytes follow each other. It is overwritten by the next.
+func (m *minimizer) mergedEdges(s int32) []Edge {
 	out := m.edges[:0]
 	for _, e := range m.d.Out(s) {
 		if m.far[e.To] < 0 {
@@ -112,71 +134,76 @@ func (m *minimizer) merged(s int32) []Edge {
 	return out
 }
 
-// key returns what distinguishes a state: whether it accepts, and the classes to which its edges
+// keyOf returns what distinguishes a state: whether it accepts, and the classes to which its edges
 // lead. It is overwritten by the next.
-func (m *minimizer) key(s int32) []byte {
-	m.bytes = append(m.bytes[:0], 0)
+func (m *minimizer) keyOf(s int32) []byte {
+	m.key = append(m.key[:0], 0)
 	if m.d.accept[s] {
-		m.bytes[0] = 1
+		m.key[0] = 1
 	}
-	for _, e := range m.merged(s) {
-		m.bytes = binary.LittleEndian.AppendUint32(append(m.bytes, e.Lo, e.Hi), uint32(e.To))
+	for _, e := range m.mergedEdges(s) {
+		m.key = append(m.key, e.Lo, e.Hi)
+		m.key = binary.LittleEndian.AppendUint32(m.key, uint32(e.To))
 	}
-	return m.bytes
+	return m.key
 }
 
-// split divides a class by the keys of its states. Those that need not be looked at keep its name,
-// with all like them; without any, the largest part does.
-func (m *minimizer) split(c int32) {
+// splitClass divides a class by the keys of its states. Those that need not be looked at keep its
+// name, with all like them; without any, the largest part does. So each state gets a new name at
+// most log n times, as its class has then at most half the size.
+func (m *minimizer) splitClass(c int32) {
 	if m.size[c] == 1 {
 		m.marked[m.changed[c][0]] = false
 		m.changed[c] = m.changed[c][:0]
 		return
 	}
-	var groups [][]int32
-	var keys []string
-	index, largest := map[string]int{}, 0
+	var parts [][]int32
+	var keys []string // of the parts
+	partOf := map[string]int{}
+	largest := 0
 	for _, s := range m.changed[c] {
 		m.marked[s] = false
-		key := m.key(s)
-		g, ok := index[string(key)]
+		key := m.keyOf(s)
+		part, ok := partOf[string(key)]
 		if !ok {
-			g = len(groups)
-			keys, groups = append(keys, string(key)), append(groups, nil)
-			index[keys[g]] = g
+			part = len(parts)
+			parts = append(parts, nil)
+			keys = append(keys, string(key))
+			partOf[keys[part]] = part
 		}
-		if groups[g] = append(groups[g], s); len(groups[g]) > len(groups[largest]) {
-			largest = g
+		parts[part] = append(parts[part], s)
+		if len(parts[part]) > len(parts[largest]) {
+			largest = part
 		}
 	}
 	if len(m.changed[c]) == m.size[c] {
 		m.known[c] = keys[largest]
 	}
 	m.changed[c] = m.changed[c][:0]
-	first := len(m.size)
-	for g, group := range groups {
-		if keys[g] == m.known[c] {
+
+	firstNew := len(m.size)
+	for i, part := range parts {
+		if keys[i] == m.known[c] {
 			continue
 		}
-		for _, s := range group {
+		for _, s := range part {
 			m.class[s] = int32(len(m.size))
 		}
-		m.size[c] -= len(group)
-		m.size, m.known = append(m.size, len(group)), append(m.known, keys[g])
-		m.changed = append(m.changed, nil)
+		m.size[c] -= len(part)
+		m.addClass(len(part), keys[i], nil)
 	}
-	for _, group := range groups {
-		if int(m.class[group[0]]) < first {
+	for _, part := range parts {
+		if int(m.class[part[0]]) < firstNew {
 			continue
 		}
-		for _, t := range group {
-			m.touch(t)
+		for _, t := range part {
+			m.markPredecessors(t)
 		}
 	}
 }
 
-// touch marks the predecessors of a state.
-func (m *minimizer) touch(t int32) {
+// markPredecessors marks the states with an edge to a state, because their keys have changed.
+func (m *minimizer) markPredecessors(t int32) {
 	for _, s := range m.before(t) {
 		if m.marked[s] || m.far[s] < 0 {
 			continue
@@ -193,19 +220,19 @@ func (m *minimizer) touch(t int32) {
 // result returns the automaton of the classes, its states in the order of a walk from the start.
 func (m *minimizer) result() *DFA {
 	d := m.d
-	some := make([]int32, len(m.size)) // a state of each class
+	member := make([]int32, len(m.size)) // a state of each class
 	for s, c := range m.class {
 		if m.far[s] >= 0 {
-			some[c] = int32(s)
+			member[c] = int32(s)
 		}
 	}
 	out := &DFA{first: []int32{0}}
-	kept := newNumbering(len(m.size))
-	kept.of(m.class[d.start])
-	for i := 0; i < len(kept.order); i++ {
-		s := some[kept.order[i]]
-		for _, e := range m.merged(s) {
-			out.edges = append(out.edges, Edge{e.Lo, e.Hi, kept.of(e.To)})
+	numbers := newNumbering(len(m.size))
+	numbers.numberOf(m.class[d.start])
+	for i := 0; i < len(numbers.order); i++ {
+		s := member[numbers.order[i]]
+		for _, e := range m.mergedEdges(s) {
+			out.edges = append(out.edges, Edge{e.Lo, e.Hi, numbers.numberOf(e.To)})
 		}
 		out.first = append(out.first, int32(len(out.edges)))
 		out.accept = append(out.accept, d.accept[s])
@@ -216,13 +243,13 @@ func (m *minimizer) result() *DFA {
 // numbering gives what is reached consecutive numbers.
 type numbering struct {
 	numbers []int32 // -1: not reached
-	order   []int32
+	order   []int32 // what was reached, by its number
 }
 
 func newNumbering(n int) *numbering { return &numbering{numbers: slices.Repeat([]int32{-1}, n)} }
 
-// of returns the number of s.
-func (n *numbering) of(s int32) int32 {
+// numberOf returns the number of s, the next one if s is reached for the first time.
+func (n *numbering) numberOf(s int32) int32 {
 	if n.numbers[s] < 0 {
 		n.numbers[s] = int32(len(n.order))
 		n.order = append(n.order, s)

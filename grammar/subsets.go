@@ -6,14 +6,21 @@ import (
 	"slices"
 )
 
-// Build returns the minimal deterministic automaton of what leads from start to accept.
+// Build returns the minimal deterministic automaton of what leads from start to accept, or a
+// [*TooLargeError].
 func (b *Builder) Build(start, accept int32) (*DFA, error) {
 	if b.full {
-		return nil, tooLarge(b.limit)
+		return nil, &TooLargeError{b.limit}
 	}
 	n := len(b.states)
-	d := &subsets{b: b, accept: accept, ids: map[string]int32{}, seen: make([]int32, n),
-		only: slices.Repeat([]int32{-1}, n), single: slices.Repeat([]int32{-1}, n)}
+	d := &subsets{
+		b:         b,
+		accept:    accept,
+		ids:       map[string]int32{},
+		closureID: slices.Repeat([]int32{-1}, n),
+		singleID:  slices.Repeat([]int32{-1}, n),
+		seen:      make([]int32, n),
+	}
 	return d.build(start)
 }
 
@@ -21,36 +28,49 @@ func (b *Builder) Build(start, accept int32) (*DFA, error) {
 // state that it may have.
 const maxSets = 50
 
-// subsets is the subset construction. Most sets are the closure of one state, as all are inside of
-// an embedded automaton, and are found by that state.
+// subsets is the subset construction: each state of the result is a set of states of a Builder, to
+// which the same texts lead. Most sets are the closure of one state, as all are inside of an
+// embedded automaton, and are found by that state.
 type subsets struct {
-	b       *Builder
-	accept  int32
-	ids     map[string]int32
-	only    []int32 // [states] the number of the set that is a state's closure, or -1
-	single  []int32 // [states] the number of the set of one state, or -1
-	sets    [][]int32
-	seen    []int32
-	stamp   int32
+	b      *Builder
+	accept int32
+
+	// sets are sorted states, in the memory of arena. They are found by the state whose closure they
+	// are, by their only state, or by the bytes of their states; -1 is none.
+	sets      [][]int32
+	arena     []int32
+	closureID []int32 // [states]
+	singleID  []int32 // [states]
+	ids       map[string]int32
+
+	// seen has for each state the stamp of the last closure that it was in.
+	seen  []int32
+	stamp int32
+
+	// Memory of single calls: a key of ids, a closure, and, of the set at hand, its edges by rising
+	// Lo, where they cut the bytes, and the states after a piece.
 	key     []byte
 	list    []int32
-	arena   []int32 // sets
-	edges   []Edge  // of the set at hand, by Lo
+	edges   []Edge
 	cuts    []int
 	targets []int32
-	work    int // since it was last spent
+
+	work int // since it was last spent
 }
 
 func (d *subsets) build(start int32) (*DFA, error) {
-	out := &DFA{first: make([]int32, 1, len(d.b.states)), edges: make([]Edge, 0, len(d.b.edges)),
-		accept: make([]bool, 0, len(d.b.states))}
-	d.one(start)
-	work := 0
+	out := &DFA{
+		first:  make([]int32, 1, len(d.b.states)),
+		edges:  make([]Edge, 0, len(d.b.edges)),
+		accept: make([]bool, 0, len(d.b.states)),
+	}
+	d.setOfClosure(start)
+	size := 0
 	for s := 0; s < len(d.sets); s++ {
 		set := d.sets[s]
-		work += len(set)
-		if s >= 2*d.b.limit || work > maxSets*d.b.limit { // the minimal automaton may be smaller
-			return nil, tooLarge(d.b.limit)
+		size += len(set)
+		if s >= 2*d.b.limit || size > maxSets*d.b.limit { // the minimal automaton may be smaller
+			return nil, &TooLargeError{d.b.limit}
 		}
 		if err := d.b.budget.Spend(d.work); err != nil {
 			return nil, err
@@ -58,18 +78,18 @@ func (d *subsets) build(start int32) (*DFA, error) {
 		d.work = len(set) + pairWork
 		_, accepts := slices.BinarySearch(set, d.accept)
 		out.accept = append(out.accept, accepts)
-		out.edges = d.step(set, out.edges)
+		out.edges = d.appendEdges(out.edges, set)
 		out.first = append(out.first, int32(len(out.edges)))
 	}
 	out = out.Minimize()
 	if out.States() > d.b.limit {
-		return nil, tooLarge(d.b.limit)
+		return nil, &TooLargeError{d.b.limit}
 	}
 	return out, nil
 }
 
-// closure returns the states that some lead to without reading, of those that read or are the end,
-// sorted. It is overwritten by the next.
+// closure returns the states that some lead to without reading, sorted. Those that neither read nor
+// are the end are left out: without them more sets are equal. It is overwritten by the next.
 func (d *subsets) closure(from ...int32) []int32 {
 	d.stamp++
 	list := d.list[:0]
@@ -83,7 +103,7 @@ func (d *subsets) closure(from ...int32) []int32 {
 		add(s)
 	}
 	for i := 0; i < len(list); i++ {
-		for k := d.b.states[list[i]].empty; k > 0; k = d.b.empty[k-1].next {
+		for k := d.b.states[list[i]].empty; k > 0; k = d.b.empty[k-1].previous {
 			add(d.b.empty[k-1].to)
 		}
 	}
@@ -96,26 +116,20 @@ func (d *subsets) closure(from ...int32) []int32 {
 	return set
 }
 
-// one returns the number of the closure of a state.
-func (d *subsets) one(s int32) int32 {
-	if d.only[s] < 0 {
-		d.only[s] = d.id(d.closure(s))
+// setOfClosure returns the number of the closure of a state.
+func (d *subsets) setOfClosure(s int32) int32 {
+	if d.closureID[s] < 0 {
+		d.closureID[s] = d.setID(d.closure(s))
 	}
-	return d.only[s]
+	return d.closureID[s]
 }
 
-// id returns the number of a set of states, of which it keeps a copy.
-func (d *subsets) id(set []int32) int32 {
-	keep := func() int32 {
-		begin := len(d.arena)
-		d.arena = append(d.arena, set...)
-		d.sets = append(d.sets, d.arena[begin:len(d.arena):len(d.arena)])
-		return int32(len(d.sets) - 1)
-	}
+// setID returns the number of a set of states, of which it keeps a copy.
+func (d *subsets) setID(set []int32) int32 {
 	if len(set) == 1 {
-		id := &d.single[set[0]]
+		id := &d.singleID[set[0]]
 		if *id < 0 {
-			*id = keep()
+			*id = d.keepSet(set)
 		}
 		return *id
 	}
@@ -123,9 +137,16 @@ func (d *subsets) id(set []int32) int32 {
 	if id, ok := d.ids[string(d.key)]; ok {
 		return id
 	}
-	id := keep()
+	id := d.keepSet(set)
 	d.ids[string(d.key)] = id
 	return id
+}
+
+func (d *subsets) keepSet(set []int32) (id int32) {
+	begin := len(d.arena)
+	d.arena = append(d.arena, set...)
+	d.sets = append(d.sets, d.arena[begin:len(d.arena):len(d.arena)])
+	return int32(len(d.sets) - 1)
 }
 
 // appendIDs appends numbers to the key by which a list of them is found.
@@ -136,43 +157,46 @@ func appendIDs(key []byte, ids []int32) []byte {
 	return key
 }
 
-// step appends the edges of a set of states.
-func (d *subsets) step(set []int32, out []Edge) []Edge {
+// appendEdges appends the edges of a set of states.
+func (d *subsets) appendEdges(out []Edge, set []int32) []Edge {
 	d.edges = d.edges[:0]
 	for _, s := range set {
-		for k := d.b.states[s].edge; k > 0; k = d.b.edges[k-1].next {
+		for k := d.b.states[s].edge; k > 0; k = d.b.edges[k-1].previous {
 			d.edges = append(d.edges, d.b.edges[k-1].Edge)
 		}
 	}
 	d.work += len(d.edges)
 	slices.SortFunc(d.edges, func(a, b Edge) int { return cmp.Compare(a.Lo, b.Lo) })
+
 	begin := len(out)
 	add := func(lo, hi byte, to int32) {
-		if last := len(out) - 1; last >= begin && out[last].To == to && int(out[last].Hi)+1 == int(lo) {
+		last := len(out) - 1
+		if last >= begin && out[last].To == to && int(out[last].Hi)+1 == int(lo) {
 			out[last].Hi = hi
 		} else {
 			out = append(out, Edge{lo, hi, to})
 		}
 	}
-	for rest := d.edges; len(rest) > 0; {
-		// Edges that overlap, also by way of others.
-		n, hi := 1, rest[0].Hi
-		for n < len(rest) && rest[n].Lo <= hi {
-			hi = max(hi, rest[n].Hi)
+	for edges := d.edges; len(edges) > 0; {
+		// The first n edges overlap, also by way of others.
+		n := 1
+		hi := edges[0].Hi
+		for n < len(edges) && edges[n].Lo <= hi {
+			hi = max(hi, edges[n].Hi)
 			n++
 		}
 		if n == 1 {
-			add(rest[0].Lo, rest[0].Hi, d.one(rest[0].To))
+			add(edges[0].Lo, edges[0].Hi, d.setOfClosure(edges[0].To))
 		} else {
-			d.overlap(rest[:n], add)
+			d.divideOverlap(edges[:n], add)
 		}
-		rest = rest[n:]
+		edges = edges[n:]
 	}
 	return out
 }
 
-// overlap calls add for the intervals into which edges, by rising Lo, divide the bytes.
-func (d *subsets) overlap(edges []Edge, add func(lo, hi byte, to int32)) {
+// divideOverlap calls add for the intervals into which edges, by rising Lo, divide the bytes.
+func (d *subsets) divideOverlap(edges []Edge, add func(lo, hi byte, to int32)) {
 	d.cuts = d.cuts[:0]
 	for _, e := range edges {
 		d.cuts = append(d.cuts, int(e.Lo), int(e.Hi)+1)
@@ -194,9 +218,9 @@ func (d *subsets) overlap(edges []Edge, add func(lo, hi byte, to int32)) {
 		slices.Sort(d.targets)
 		d.targets = slices.Compact(d.targets)
 		if len(d.targets) == 1 {
-			add(byte(lo), byte(hi), d.one(d.targets[0]))
+			add(byte(lo), byte(hi), d.setOfClosure(d.targets[0]))
 		} else {
-			add(byte(lo), byte(hi), d.id(d.closure(d.targets...)))
+			add(byte(lo), byte(hi), d.setID(d.closure(d.targets...)))
 		}
 	}
 }

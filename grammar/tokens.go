@@ -6,18 +6,29 @@ import (
 
 // Tokens is an automaton over the tokens of a vocabulary, made from one over bytes. Tokens that
 // lead from every state to the same states form a class, and an edge reads the classes of a set:
-// what happens at a position depends on the sums of probabilities over sets alone.
+// what happens at a position depends on the sums of probabilities over sets alone, so that sums
+// over states need not look at the tokens of a large vocabulary.
 type Tokens struct {
-	Start      int32
-	Class      []int32   // [vocabulary] the class of a token, -1 for one that no state reads
-	ClassCount int       // how many there are
-	Sets       [][]int32 // classes, rising
-	MinTokens  []int32   // [states] tokens on the shortest way to the end
-	ByteState  []int32   // [states] the state over bytes, -1 for the one after the end
-	first      []int32   // [states+1]
-	edges      []TokenEdge
-	accept     []bool
-	end        int32 // the state after the end, or -1
+	Start int32
+
+	// Class has the class of each token of the vocabulary, -1 for one that no state reads. There are
+	// ClassCount classes.
+	Class      []int32
+	ClassCount int
+
+	// Sets are sets of classes, rising.
+	Sets [][]int32
+
+	// MinTokens has for each state the tokens on the shortest way to the end.
+	MinTokens []int32
+
+	// ByteState has for each state that over bytes, -1 for the one after the end.
+	ByteState []int32
+
+	first  []int32 // [states+1] where a state's edges begin
+	edges  []TokenEdge
+	accept []bool
+	end    int32 // the state after the end, or -1
 }
 
 // TokenEdge reads a token of a set.
@@ -60,13 +71,23 @@ func (t *Tokens) Bytes() int {
 	return n
 }
 
-// TokenOptions say how texts end, and bound an automaton.
+// TokenOptions say how texts end, and bound an automaton. With the zero value, a text ends where
+// the positions do.
 type TokenOptions struct {
-	EndTokens   []int32 // tokens that end a text; without any, it ends where the positions do
-	FillTokens  []int32 // tokens that may follow an end
-	MayTruncate bool    // with Ends, a text may also end where the positions do
-	Bytes       int     // the most memory; 0 means 64 MiB
-	Budget      *Budget // of work; nil: none
+	// EndTokens end a text.
+	EndTokens []int32
+
+	// FillTokens may follow an end token.
+	FillTokens []int32
+
+	// MayTruncate, with EndTokens: a text may also end where the positions do.
+	MayTruncate bool
+
+	// Bytes bounds the memory; 0 means 64 MiB.
+	Bytes int
+
+	// Budget bounds the work; nil means no bound.
+	Budget *Budget
 }
 
 const defaultBytes = 64 << 20
