@@ -14,21 +14,41 @@ import (
 
 // query is a request after its route has read its fields.
 type query struct {
-	kind      string // completions, chat, infill, editor, images or edits
-	prefix    string // of the answer's id
-	model     *servedModel
-	set       settings
-	sequences []generate.Request // of each choice
-	form      any                // all else that the answer depends on, as JSON
-	forms     []textForm         // of each choice, where texts are streamed
-	prompt    int                // tokens of the prompts
-	wire      wire               // the shape of texts
-	answers   func(*call) (*answer, *Fault)
-	ready     *answer  // where nothing is to be made
-	notes     []string // what of the request has no effect
+	// kind is completions, chat, infill, editor, images, edits, speech, ollama, messages or
+	// responses.
+	kind string
+
+	// idPrefix begins the answer's id.
+	idPrefix string
+
+	model    *servedModel
+	settings settings
+
+	// sequences are those of each choice.
+	sequences []generate.Request
+
+	// answerKey is all that the answer depends on beside the sequences. It must have a JSON form.
+	answerKey any
+
+	// textForms are those of each choice, where texts are streamed.
+	textForms []textForm
+
+	// promptTokens counts the tokens of the prompts.
+	promptTokens int
+
+	// wire is the shape of texts.
+	wire wire
+
+	makeAnswer func(*call) (*answer, *Fault)
+
+	// readyAnswer is the answer where nothing is to be computed.
+	readyAnswer *answer
+
+	// notes say what of the request has no effect.
+	notes []string
 }
 
-// call is a query that is made, perhaps together with equal ones.
+// call is a query that is computed, perhaps together with equal ones.
 type call struct {
 	*engine.Call
 	query
@@ -36,17 +56,25 @@ type call struct {
 
 // answer is the answer to a finished call.
 type answer struct {
-	body   []byte   // JSON
-	images [][]byte // PNGs
-	parts  any      // what streams need of it
-	turns  []byte   // the conversation with it, which can go on, as JSON; nil: it is not kept
+	// body is JSON.
+	body []byte
+
+	// images are PNGs.
+	images [][]byte
+
+	// details are what streams need of the answer.
+	details any
+
+	// conversation is the conversation with the answer, as JSON, which can go on. It is nil if it is
+	// not kept.
+	conversation []byte
 }
 
 // Bytes implements engine.Answer.
 func (a *answer) Bytes() int64 {
-	n := len(a.body) + len(a.turns)
-	for _, p := range a.images {
-		n += len(p)
+	n := len(a.body) + len(a.conversation)
+	for _, image := range a.images {
+		n += len(image)
 	}
 	return int64(n)
 }
@@ -56,31 +84,37 @@ func (a *answer) Bytes() int64 {
 func (s *Server) begin(q query, owner string) (_ *call, hit bool, f *Fault) {
 	now := s.now()
 	c := &call{query: q}
-	own, err := q.model.engine.NewCall(engine.Spec{Key: q.key(), Owner: owner, Batch: q.set.batch,
-		Sequences: q.sequences, Created: now, Deadline: now.Add(s.o.Timeout),
+	computation, err := q.model.engine.NewCall(engine.Spec{
+		Key:       q.key(),
+		Owner:     owner,
+		Batch:     q.settings.batch,
+		Sequences: q.sequences,
+		Created:   now,
+		Deadline:  now.Add(s.o.Timeout),
 		Answer: func() (engine.Answer, error) {
-			a, f := q.answers(c)
+			a, f := q.makeAnswer(c)
 			if f != nil {
 				return nil, f
 			}
 			return a, nil
-		}})
+		},
+	})
 	if err != nil {
-		return nil, false, refused("steps", err)
+		return nil, false, faultOf("steps", err)
 	}
-	c.Call = own
-	shared, hit, err := s.calls.Begin(own)
+	c.Call = computation
+	shared, hit, err := s.calls.Begin(computation)
 	if err != nil {
-		return nil, false, failed(err)
+		return nil, false, callFault(err)
 	}
 	return &call{shared, q}, hit, nil
 }
 
 // id returns the id of the call's answer.
-func (c *call) id() string { return c.prefix + c.Key[:12] }
+func (c *call) id() string { return c.idPrefix + c.Key[:12] }
 
-// header returns the header of the call's trace.
-func (c *call) header() traces.Header {
+// traceHeader returns the header of the call's trace.
+func (c *call) traceHeader() traces.Header {
 	var t tokenizers.Tokenizer
 	if c.model.Text != nil {
 		t = c.model.Text
@@ -88,64 +122,82 @@ func (c *call) header() traces.Header {
 	return traces.NewHeader(c.model.spec, c.sequences[0], t, c.model.name, prompt.Hole)
 }
 
-// resultOf returns the answer or the fault of a call that is done.
-func resultOf(c *engine.Call) (*answer, *Fault) {
-	a, err := c.Result()
+// callResult returns the answer or the fault of a call that is done.
+func callResult(c *engine.Call) (*answer, *Fault) {
+	result, err := c.Result()
 	if err != nil {
-		return nil, failed(err)
+		return nil, callFault(err)
 	}
-	made, _ := a.(*answer)
-	return made, nil
+	a, _ := result.(*answer)
+	return a, nil
 }
 
 // key returns a hash of all that the answer depends on.
 func (q *query) key() string {
-	parts := []any{q.model.identity, q.kind, q.set.top, q.form}
-	for i, one := range q.sequences {
-		if i%q.set.n == 0 { // the others of a prompt differ in their index alone
-			parts = append(parts, q.model.Identity(&q.set.request, &one))
+	parts := []any{q.model.identity, q.kind, q.settings.top, q.answerKey}
+	for i, sequence := range q.sequences {
+		if i%q.settings.n == 0 { // the others of a prompt differ in their index alone
+			parts = append(parts, q.model.Identity(&q.settings.request, &sequence))
 		}
-		parts = append(parts, one.Index)
+		parts = append(parts, sequence.Index)
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(encode(parts)))
+	return fmt.Sprintf("%x", sha256.Sum256(encodeJSON(parts)))
 }
 
 // unmaskInfo describes in an answer how it was made.
 type unmaskInfo struct {
-	Seed      uint64        `json:"seed"`
-	First     int           `json:"first"`
-	Key       string        `json:"key"`
-	Sampler   string        `json:"sampler"`
-	Schedule  string        `json:"schedule"`
-	Steps     int           `json:"steps"`
-	Cache     int           `json:"cache"`
-	Recipe    string        `json:"recipe"`
-	Evaluated generate.Work `json:"evaluated"` // of all sequences together
-	// tokens of a grammar at which the filters gave way
-	GivenWay int       `json:"given_way,omitempty"`
-	Queue    float64   `json:"queue_seconds"`
-	Seconds  float64   `json:"seconds"`
-	Codes    [][]int32 `json:"codes,omitempty"`
-	Cells    []int     `json:"cells,omitempty"` // that were made new
-	Fit      string    `json:"fit,omitempty"`
-	Notes    []string  `json:"notes,omitempty"` // what of the request has no effect
+	Seed     uint64 `json:"seed"`
+	First    int    `json:"first"`
+	Key      string `json:"key"`
+	Sampler  string `json:"sampler"`
+	Schedule string `json:"schedule"`
+	Steps    int    `json:"steps"`
+	Cache    int    `json:"cache"`
+	Recipe   string `json:"recipe"`
+
+	// Evaluated is the work of all sequences together.
+	Evaluated generate.Work `json:"evaluated"`
+
+	// GivenWay counts tokens of a grammar at which the filters gave way.
+	GivenWay int `json:"given_way,omitempty"`
+
+	Queue   float64   `json:"queue_seconds"`
+	Seconds float64   `json:"seconds"`
+	Codes   [][]int32 `json:"codes,omitempty"`
+
+	// Cells are those of a picture that an edit made new.
+	Cells []int `json:"cells,omitempty"`
+
+	Fit string `json:"fit,omitempty"`
+
+	// Notes say what of the request has no effect.
+	Notes []string `json:"notes,omitempty"`
 }
 
+// info returns how the call was made.
 func (c *call) info() unmaskInfo {
 	first := c.sequences[0]
-	r := first.Recipe
+	recipe := first.Recipe
 	waited, ran := c.Times()
-	return unmaskInfo{Seed: first.Seed, First: int(first.Index), Key: c.Key,
-		Sampler: r.Get("sampler"), Schedule: r.Get("schedule"), Steps: r.Steps, Cache: r.Cache,
-		Recipe:    r.String(),
+	return unmaskInfo{
+		Seed:      first.Seed,
+		First:     int(first.Index),
+		Key:       c.Key,
+		Sampler:   recipe.Get("sampler"),
+		Schedule:  recipe.Get("schedule"),
+		Steps:     recipe.Steps,
+		Cache:     recipe.Cache,
+		Recipe:    recipe.String(),
 		Evaluated: c.Work(),
 		GivenWay:  c.FilterOverruled(),
 		Notes:     c.notes,
-		Queue:     seconds(waited), Seconds: seconds(ran)}
+		Queue:     roundSeconds(waited),
+		Seconds:   roundSeconds(ran),
+	}
 }
 
-// seconds returns a time in seconds to the microsecond.
-func seconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }
+// roundSeconds returns a time in seconds to the microsecond.
+func roundSeconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }
 
 // usage counts tokens as OpenAI does.
 type usage struct {

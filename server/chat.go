@@ -22,141 +22,169 @@ const maxMessages = 1024
 // chatNames are the fields of /v1/chat/completions that a request has by other names.
 var chatNames = map[string]string{"calls": "tools", "length": "max_tokens"}
 
-// chats reads POST /v1/chat/completions.
-func (s *Server) chats(r *http.Request, f *fields) (query, streaming) {
-	var list []message
-	f.messages(func(o *fields) { list = append(list, messageOf(o)) })
-	return s.converse(r, f, talk{"chat", "chatcmpl-", nil, chatWire, list})
+// readChat reads POST /v1/chat/completions.
+func (s *Server) readChat(r *http.Request, f *fields) (query, streamOptions) {
+	var messages []message
+	f.readMessages(func(o *fields) { messages = append(messages, readChatMessage(o)) })
+	return s.readConversation(r, f, chatRequest{kind: "chat", idPrefix: "chatcmpl-", wire: chatWire,
+		messages: messages})
 }
 
-// talk is a request of any API for the answer to a conversation. Its fields have the names and the
-// values of /v1/chat/completions, except for its messages.
-type talk struct {
-	kind, prefix string            // see query
-	names        map[string]string // the client's names of the chat's fields where they differ
-	wire         wire
-	messages     []message
+// chatRequest is a request of any API for the answer to a conversation. Its fields have the names
+// and the values of /v1/chat/completions, except for its messages.
+type chatRequest struct {
+	// kind and idPrefix are those of the query.
+	kind     string
+	idPrefix string
+
+	// names are the client's names of the chat's fields where they differ.
+	names map[string]string
+
+	wire     wire
+	messages []message
 }
 
-// converse reads a request for the answer to a conversation.
-func (s *Server) converse(r *http.Request, f *fields, t talk) (q query, st streaming) {
+// readConversation reads a request for the answer to a conversation.
+func (s *Server) readConversation(r *http.Request, f *fields, t chatRequest) (q query,
+	options streamOptions) {
 	defer func() {
 		if f.fault != nil && f.fault.Code != "unknown_parameter" {
-			f.fault.renamed(t.names)
+			f.fault.renameParam(t.names)
 		}
 	}()
-	m := s.model(f, wantsChat)
+	m := s.model(f, needsChat)
 	if m == nil {
-		return q, st
+		return q, options
 	}
 	if m.chat == nil {
-		f.fail(bad("no_chat_template", "model", "%s, use /v1/completions", oneLine(m.chatless)))
-		return q, st
+		f.fail(fieldFault("no_chat_template", "model", "%s, use /v1/completions",
+			oneLine(m.noChatReason)))
+		return q, options
 	}
-	set, st, logs := t.read(f, m)
+	set, options, logProbs := t.read(f, m)
 	q.sequences = set.prepare(r.Context(), f, m, chatNames, nil, set.request)
 	if f.fault != nil {
-		return q, st
+		return q, options
 	}
-	form := m.textForm(&set.request, &q.sequences[0], logs)
-	forms := slices.Repeat([]textForm{form}, set.n)
+
+	form := m.textForm(&set.request, &q.sequences[0], logProbs)
 	set.checkTop(f, "top_logprobs", q.sequences, m)
-	q.kind, q.prefix, q.model, q.set, q.forms = t.kind, t.prefix, m, set, forms
-	if q.form = forms; t.wire != chatWire {
-		q.form = []any{forms, t.wire}
+	q.kind = t.kind
+	q.idPrefix = t.idPrefix
+	q.model = m
+	q.settings = set
+	q.textForms = slices.Repeat([]textForm{form}, set.n)
+	q.promptTokens = form.From
+	q.wire = t.wire
+	q.makeAnswer = answerTexts
+
+	q.answerKey = q.textForms
+	if t.wire != chatWire {
+		q.answerKey = []any{q.textForms, t.wire}
 	}
 	if note := m.TemplateNote(set.request.Messages); note != "" {
 		q.notes = []string{note}
-		q.form = []any{q.form, q.notes}
+		q.answerKey = []any{q.answerKey, q.notes}
 	}
-	q.prompt, q.wire, q.answers = form.From, t.wire, textAnswer
-	return q, st
+	return q, options
 }
 
 // read reads the fields, and whether log-probabilities are asked for.
-func (t *talk) read(f *fields, m *servedModel) (set settings, st streaming, logs bool) {
-	set, st = readSettings(f), readStream(f)
-	logs = f.flag("logprobs")
-	if set.top = f.maybe("top_logprobs", 0, generate.MaxTop, 0); set.top > 0 && !logs {
-		f.fail(outOfRange("top_logprobs", set.top, "0, or logprobs true"))
+func (t *chatRequest) read(f *fields, m *servedModel) (set settings, options streamOptions,
+	logProbs bool) {
+	set = readSettings(f)
+	options = readStreamOptions(f)
+	logProbs = f.flag("logprobs")
+	set.top = f.integerOrNull("top_logprobs", 0, generate.MaxTop, 0)
+	if set.top > 0 && !logProbs {
+		f.fail(rangeFault("top_logprobs", set.top, "0, or logprobs true"))
 	}
-	textOnly(f, &set, m)
-	set.request.Tools = set.tools(f, m)
+	readTextFields(f, &set, m)
+	set.request.Tools = set.readToolChoice(f, m)
 	f.decode("chat_template_kwargs", &set.request.Variables,
 		"an object of true, false, texts, whole numbers or null")
-	f.refuse(st.form == "diffusing" && set.request.Calls != nil,
-		bad("unsupported_parameter", "diffusing", "diffusing is true with tools, want it left out"))
-	if t.wire != chatWire {
-		f.refuse(set.n != 1, outOfRange("n", set.n, "1"))
-		f.refuse(st.form == "diffusing" || st.steps,
-			bad("unsupported_parameter", "stream", "stream has steps, want settled text alone"))
+	f.failIf(options.form == streamsDiffusing && set.request.Calls != nil,
+		fieldFault("unsupported_parameter", "diffusing",
+			"diffusing is true with tools, want it left out"))
+	if t.wire != chatWire { // other APIs have no place for these
+		f.failIf(set.n != 1, rangeFault("n", set.n, "1"))
+		f.failIf(options.form == streamsDiffusing || options.withSteps,
+			fieldFault("unsupported_parameter", "stream",
+				"stream has steps, want settled text alone"))
 	}
-	set.readLength(f)
-	checkResults(f, t.messages)
-	set.request.Messages = encode(t.messages)
-	return set, st, logs
+	set.readMaxTokens(f)
+	checkToolResults(f, t.messages)
+	set.request.Messages = encodeJSON(t.messages)
+	return set, options, logProbs
 }
 
-// checkResults refuses the result of a call that no assistant made before it.
-func checkResults(f *fields, messages []message) {
-	ids := map[string]bool{"": true}
+// checkToolResults refuses the result of a call that no assistant made before it.
+func checkToolResults(f *fields, messages []message) {
+	known := map[string]bool{"": true}
 	for _, m := range messages {
 		for _, call := range m.Calls {
-			ids[call.ID] = true
+			known[call.ID] = true
 		}
-		f.refuse(!ids[m.CallID], bad("out_of_range", "messages",
+		f.failIf(!known[m.CallID], fieldFault("out_of_range", "messages",
 			"messages has a result of the call %s, want the call before it", param.Quote(m.CallID)))
 	}
 }
 
-// messages reads a list of messages that must be there.
-func (f *fields) messages(read func(o *fields)) {
+// readMessages reads a list of messages that must be there.
+func (f *fields) readMessages(read func(o *fields)) {
 	switch string(f.value("messages")) {
 	case "":
-		f.fail(missing("messages", "a list of messages"))
+		f.fail(missingFault("messages", "a list of messages"))
 	case "[]":
-		f.fail(bad("out_of_range", "messages", "messages is a list of 0, want 1 to %d", maxMessages))
+		f.fail(fieldFault("out_of_range", "messages", "messages is a list of 0, want 1 to %d",
+			maxMessages))
 	}
-	f.each("messages", maxMessages, read)
+	f.readObjects("messages", maxMessages, read)
 }
 
 // message is one of a conversation, as chat templates have it.
 type message struct {
 	chat.Message
-	Calls  []messageCall `json:"tool_calls,omitempty"`
-	CallID string        `json:"tool_call_id,omitempty"` // of the call that a tool answers
+	Calls []messageCall `json:"tool_calls,omitempty"`
+
+	// CallID is the id of the call that a tool answers.
+	CallID string `json:"tool_call_id,omitempty"`
 }
 
-// role reads the role of a message.
-func (o *fields) role(roles ...string) string {
-	role := o.text("role")
+// role reads the role of a message, one of those that are allowed.
+func (f *fields) role(allowed ...string) string {
+	role := f.text("role")
 	if role == "developer" { // OpenAI's newer name
 		role = "system"
 	}
-	o.refuse(!slices.Contains(roles, role),
-		outOfRange("role", param.Quote(role), param.JoinOr(roles)))
+	f.failIf(!slices.Contains(allowed, role),
+		rangeFault("role", param.Quote(role), param.JoinOr(allowed)))
 	return role
 }
 
-func messageOf(o *fields) (m message) {
+// readChatMessage reads a message of /v1/chat/completions.
+func readChatMessage(o *fields) (m message) {
 	m.Role = o.role(roles...)
 	if m.Role == "assistant" {
 		m.Calls = readCalls(o)
 	} else {
-		o.neutral("tool_calls", "[]")
+		o.requireNeutral("tool_calls", "[]")
 	}
 	if m.Role == "tool" {
 		m.CallID = o.text("tool_call_id")
 	}
-	open := len(m.Calls) > 0 || m.Role == "assistant" && string(o.raw("content")) == "null"
-	if o.value("content") != nil || !open {
+
+	// An assistant that made calls need not have said anything.
+	mayBeEmpty := len(m.Calls) > 0 || m.Role == "assistant" && string(o.raw("content")) == "null"
+	if o.value("content") != nil || !mayBeEmpty {
 		m.Content = readContent(o, "content", "text")
 	}
-	o.neutral("reasoning_content", `""`)
+	o.requireNeutral("reasoning_content", `""`)
+	// No template has a place for these, but OpenAI's package sends what it has read.
 	for _, name := range []string{"name", "refusal", "parsed", "function_call", "audio"} {
-		o.neutral(name) // no template has a place for it, but OpenAI's package sends what it has read
+		o.requireNeutral(name)
 	}
-	o.neutral("annotations", "[]")
+	o.requireNeutral("annotations", "[]")
 	return m
 }
 
@@ -164,43 +192,48 @@ func messageOf(o *fields) (m message) {
 var partFields = []string{"annotations", "logprobs", "cache_control", "citations"}
 
 // readContent reads a text, or a list of parts of some types that are texts.
-func readContent(o *fields, name string, kinds ...string) string {
+func readContent(o *fields, name string, types ...string) string {
 	raw := o.value(name)
-	o.refuse(raw == nil, missing(name, "a text"))
+	if raw == nil {
+		o.fail(missingFault(name, "a text"))
+	}
 	if o.fault != nil {
 		return ""
 	}
 	if raw[0] == '"' {
-		return o.textOf(name, raw)
+		return o.parseText(name, raw)
 	}
-	var text strings.Builder
-	for _, one := range o.list(name, raw) {
+
+	var content strings.Builder
+	for _, element := range o.parseList(name, raw) {
 		part := &fields{known: slices.Clone(partFields)}
-		if json.Unmarshal(one, &part.object) != nil {
-			o.wrongType(name, one, "a list of parts")
+		if json.Unmarshal(element, &part.object) != nil {
+			o.failType(name, element, "a list of parts")
 			return ""
 		}
-		if kind := part.text("type"); !slices.Contains(kinds, kind) {
-			o.fail(bad("unsupported_parameter", name, "%s has a part of type %s, want %s", name,
-				param.Quote(kind), param.JoinOr(kinds)))
+		if partType := part.text("type"); !slices.Contains(types, partType) {
+			o.fail(fieldFault("unsupported_parameter", name, "%s has a part of type %s, want %s",
+				name, param.Quote(partType), param.JoinOr(types)))
 			return ""
 		}
-		text.WriteString(part.text("text"))
-		if fault := part.end(); fault != nil {
+		content.WriteString(part.text("text"))
+		if fault := part.finish(); fault != nil {
 			o.fail(fault)
 			return ""
 		}
 	}
-	return text.String()
+	return content.String()
 }
 
+// chatChoice is a choice of /v1/chat/completions, with a message as a whole or a delta in a stream.
 type chatChoice struct {
 	Index    int          `json:"index"`
 	Message  *chatMessage `json:"message,omitempty"`
 	Delta    *chatMessage `json:"delta,omitempty"`
 	LogProbs *chatLogs    `json:"logprobs"`
 	Finish   *string      `json:"finish_reason"`
-	// of guided_choice: each text with its probability
+
+	// Choices are the texts of guided_choice with their probabilities.
 	Choices []constrain.Choice `json:"choices,omitempty"`
 }
 
@@ -215,15 +248,27 @@ type chatLogs struct {
 	Content []chatLog `json:"content"`
 }
 
+// list returns the log-probabilities of all tokens. It is never nil, because clients expect a list.
+func (l *chatLogs) list() []chatLog {
+	if l == nil {
+		return []chatLog{}
+	}
+	return l.Content
+}
+
+// chatLog is a token of the answer and the most probable ones in its place.
 type chatLog struct {
 	chatToken
 	Top []chatToken `json:"top_logprobs"`
 }
 
 type chatToken struct {
-	Token   string   `json:"token"`
-	LogProb *float64 `json:"logprob"` // null where it is not known
-	Bytes   []int    `json:"bytes"`
+	Token string `json:"token"`
+
+	// LogProb is null where it is not known.
+	LogProb *float64 `json:"logprob"`
+
+	Bytes []int `json:"bytes"`
 }
 
 func newChatToken(bytes string, logP *float64) chatToken {
@@ -235,42 +280,47 @@ func newChatToken(bytes string, logP *float64) chatToken {
 }
 
 // chatWire is the wire of /v1/chat/completions.
-var chatWire = &openAIWire[chatChoice]{"chat.completion", "chat.completion.chunk", chatOf}
+var chatWire = &openAIWire[chatChoice]{object: "chat.completion", chunk: "chat.completion.chunk",
+	newChoice: newChatChoice}
 
-func chatOf(p *saying) chatChoice {
-	m := &chatMessage{Content: &p.text, ToolCalls: p.calls}
-	if p.text == "" && p.form.Calls != nil {
+func newChatChoice(u *choiceUpdate) chatChoice {
+	m := &chatMessage{Content: &u.text, ToolCalls: u.calls}
+	if u.text == "" && u.form.Calls != nil {
 		m.Content = nil
 	}
-	if p.begins {
+	if u.isFirst {
 		m.Role = "assistant"
 	}
-	c := chatChoice{Index: p.index, LogProbs: p.logs()}
-	if p.shown != nil {
-		c.Finish, c.Choices = &p.finish, p.of.Choices
+	c := chatChoice{Index: u.index, LogProbs: u.chatLogs()}
+	if u.rendered != nil {
+		c.Finish = &u.finish
+		c.Choices = u.member.Choices
 	}
-	if c.Message = m; p.part {
-		c.Message, c.Delta = nil, m
+	if u.isDelta {
+		c.Delta = m
+	} else {
+		c.Message = m
 	}
 	return c
 }
 
-// logs returns the log-probabilities, nil where they are not asked for or not there yet.
-func (p *saying) logs() *chatLogs {
-	if p.shown == nil || !p.form.LogProbs {
+// chatLogs returns the log-probabilities, nil where they are not asked for or not there yet.
+func (u *choiceUpdate) chatLogs() *chatLogs {
+	if u.rendered == nil || !u.form.LogProbs {
 		return nil
 	}
 	out := &chatLogs{Content: []chatLog{}}
-	for _, t := range p.shown.Tokens() {
-		one := chatLog{newChatToken(t.Bytes, jsonline.FiniteOrNil(p.of.LogP[t.Position])), []chatToken{}}
-		if p.of.Top != nil {
-			for _, l := range p.of.Top[t.Position] {
-				if text, ok := p.form.model.Text.Token(l.Token); ok {
-					one.Top = append(one.Top, newChatToken(text, &l.LogP))
+	for _, t := range u.rendered.Tokens() {
+		logP := jsonline.FiniteOrNil(u.member.LogP[t.Position])
+		entry := chatLog{newChatToken(t.Bytes, logP), []chatToken{}}
+		if u.member.Top != nil {
+			for _, candidate := range u.member.Top[t.Position] {
+				if text, ok := u.form.model.Text.Token(candidate.Token); ok {
+					entry.Top = append(entry.Top, newChatToken(text, &candidate.LogP))
 				}
 			}
 		}
-		out.Content = append(out.Content, one)
+		out.Content = append(out.Content, entry)
 	}
 	return out
 }

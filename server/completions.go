@@ -11,119 +11,148 @@ import (
 	"unmask/internal/jsonline"
 )
 
-// streaming is the form in which an answer is streamed.
-type streaming struct {
-	form  string // "", openai, diffusing or events
-	steps bool   // of the openai form, each with what it opened
-	usage bool
+// streamForm is the form of a stream.
+type streamForm string
+
+const (
+	notStreamed streamForm = ""
+
+	// streamsSettled sends what no further step changes, in the shape of the client's API.
+	streamsSettled streamForm = "settled"
+
+	// streamsDiffusing sends the whole text so far at each step.
+	streamsDiffusing streamForm = "diffusing"
+
+	// streamsEvents sends the native events, whose data are a trace.
+	streamsEvents streamForm = "events"
+)
+
+// streamOptions say how an answer is streamed.
+type streamOptions struct {
+	form streamForm
+
+	// withSteps adds to each piece of settled text what its step opened.
+	withSteps bool
+
+	// withUsage adds the numbers of tokens at the end.
+	withUsage bool
 }
 
-// readStream reads stream, stream_options and diffusing.
-func readStream(f *fields) (s streaming) {
+// readStreamOptions reads stream, stream_options and diffusing.
+func readStreamOptions(f *fields) (options streamOptions) {
 	if raw := f.value("stream"); raw != nil {
+		const want = `true, false or "events"`
 		switch string(raw) {
 		case "true":
-			s.form = "openai"
+			options.form = streamsSettled
 		case "false":
 		case `"events"`:
-			s.form = "events"
+			options.form = streamsEvents
 		default:
 			if jsonline.ValueKind(raw) == "a text" {
-				f.fail(outOfRange("stream", cut(string(raw)), `true, false or "events"`))
+				f.fail(rangeFault("stream", truncate(string(raw)), want))
 			} else {
-				f.wrongType("stream", raw, `true, false or "events"`)
+				f.failType("stream", raw, want)
 			}
 		}
 	}
-	if f.flag("diffusing") && s.form == "openai" {
-		s.form = "diffusing"
+	if f.flag("diffusing") && options.form == streamsSettled {
+		options.form = streamsDiffusing
 	}
-	f.maybeInner("stream_options", func(o *fields) {
-		s.usage, s.steps = o.flag("include_usage"), o.flag("include_steps")
-		o.neutral("include_obfuscation", "false", "true")
+	f.readOptionalObject("stream_options", func(o *fields) {
+		options.withUsage = o.flag("include_usage")
+		options.withSteps = o.flag("include_steps")
+		o.requireNeutral("include_obfuscation", "false", "true")
 	})
-	return s
+	return options
 }
 
 // Bounds of stop.
 const (
-	maxStops = 4
-	maxStop  = 64 // bytes
+	maxStops     = 4
+	maxStopBytes = 64
 )
 
-// readStops reads stop.
-func (s *settings) readStops(f *fields) {
+// readStopTexts reads stop.
+func (s *settings) readStopTexts(f *fields) {
 	stops := f.texts("stop")
-	f.refuse(len(stops) > maxStops,
-		bad("out_of_range", "stop", "stop has %d texts, want at most %d", len(stops), maxStops))
+	f.failIf(len(stops) > maxStops, fieldFault("out_of_range", "stop",
+		"stop has %d texts, want at most %d", len(stops), maxStops))
 	for i, stop := range stops {
-		f.refuse(len(stop) < 1 || len(stop) > maxStop,
-			bad("out_of_range", "stop", "stop %d is %d bytes, want 1 to %d", i, len(stop), maxStop))
+		f.failIf(len(stop) < 1 || len(stop) > maxStopBytes, fieldFault("out_of_range", "stop",
+			"stop %d is %d bytes, want 1 to %d", i, len(stop), maxStopBytes))
 	}
 	s.request.Stop = stops
 }
 
-// readTexts reads a text, ids, or a list of either, at most some of them.
-func readTexts(f *fields, name string, m *servedModel, most int) (texts []unmask.Request) {
+// readPrompts reads a text, token ids, or a list of at most max of either. Each is a request with a
+// Prompt or with Tokens.
+func readPrompts(f *fields, name string, m *servedModel, max int) (prompts []unmask.Request) {
 	raw := f.value(name)
 	if raw == nil {
-		f.fail(missing(name, "a text, token ids, or a list of either"))
+		f.fail(missingFault(name, "a text, token ids, or a list of either"))
 		return nil
 	}
 	list := []json.RawMessage{raw}
 	if raw[0] != '"' {
-		inner := f.list(name, raw)
-		if len(inner) == 0 || jsonline.ValueKind(inner[0]) != "a number" {
-			list = inner
+		elements := f.parseList(name, raw)
+		if len(elements) == 0 || jsonline.ValueKind(elements[0]) != "a number" {
+			list = elements // else raw is a list of ids, one prompt
 		}
 	}
 	if n := len(list); n == 0 {
-		f.fail(bad("missing", name, "%s is an empty list, want a text or token ids", name))
-	} else if n > most {
-		f.fail(bad("out_of_range", name, "%s has %d texts, want 1 to %d", name, n, most))
+		f.fail(fieldFault("missing", name, "%s is an empty list, want a text or token ids", name))
+	} else if n > max {
+		f.fail(fieldFault("out_of_range", name, "%s has %d texts, want 1 to %d", name, n, max))
 	}
-	for i, one := range list {
-		switch kind := jsonline.ValueKind(one); {
-		case f.fault != nil:
+
+	for i, element := range list {
+		if f.fault != nil {
 			return nil
+		}
+		kind := jsonline.ValueKind(element)
+		switch {
 		case kind != jsonline.ValueKind(list[0]) || kind != "a text" && kind != "a list":
-			f.fail(bad("wrong_type", name, "%s %d is %s, want all texts or all lists of token ids", name,
-				i, kind))
+			f.fail(fieldFault("wrong_type", name,
+				"%s %d is %s, want all texts or all lists of token ids", name, i, kind))
 		case kind == "a text":
-			texts = append(texts, unmask.Request{Prompt: f.textOf(name, one)})
+			prompts = append(prompts, unmask.Request{Prompt: f.parseText(name, element)})
 		default:
-			ids := readIDs(f, name, f.list(name, one), m, false)
-			texts = append(texts, unmask.Request{Tokens: ids})
+			tokens := readTokenIDs(f, name, f.parseList(name, element), m, false)
+			prompts = append(prompts, unmask.Request{Tokens: tokens})
 		}
 	}
-	return texts
+	return prompts
 }
 
-// readIDs reads token ids. Where holes are allowed null is the mask.
-func readIDs(f *fields, name string, list []json.RawMessage, m *servedModel, holes bool) []int32 {
-	ids := make([]int32, 0, min(len(list), m.spec.Length()))
-	if most := m.spec.Length(); len(list) > most {
-		f.fail(tooLong(name, len(list), most))
+// readTokenIDs reads token ids. Where holes are allowed null is the mask.
+func readTokenIDs(f *fields, name string, list []json.RawMessage, m *servedModel,
+	allowHoles bool) []int32 {
+	if limit := m.spec.Length(); len(list) > limit {
+		f.fail(tooLongFault(name, len(list), limit))
 		return nil
 	}
 	want := fmt.Sprintf("0 to %d", m.spec.Outcomes-1)
 	if int(m.spec.Mask) < m.spec.Outcomes {
 		want += fmt.Sprintf(", but not the mask %d", m.spec.Mask)
 	}
-	for i, one := range list {
-		if holes && string(one) == "null" {
+
+	ids := make([]int32, 0, len(list))
+	for i, element := range list {
+		if allowHoles && string(element) == "null" {
 			ids = append(ids, m.spec.Mask)
 			continue
 		}
-		if !isWhole(string(one)) {
-			f.fail(bad("wrong_type", name, "%s has %s at index %d, want token ids", name,
-				cut(string(one)), i))
+		if !isInteger(string(element)) {
+			f.fail(fieldFault("wrong_type", name, "%s has %s at index %d, want token ids", name,
+				truncate(string(element)), i))
 			return nil
 		}
 		var id int32
-		if json.Unmarshal(one, &id) != nil || id < 0 || int(id) >= m.spec.Outcomes || id == m.spec.Mask {
-			f.fail(bad("unknown_token", name, "%s has token %s at index %d, want %s", name,
-				cut(string(one)), i, want))
+		err := json.Unmarshal(element, &id)
+		if err != nil || id < 0 || int(id) >= m.spec.Outcomes || id == m.spec.Mask {
+			f.fail(fieldFault("unknown_token", name, "%s has token %s at index %d, want %s", name,
+				truncate(string(element)), i, want))
 			return nil
 		}
 		ids = append(ids, id)
@@ -131,87 +160,95 @@ func readIDs(f *fields, name string, list []json.RawMessage, m *servedModel, hol
 	return ids
 }
 
-func tooLong(name string, tokens, most int) *Fault {
-	return bad("context_length_exceeded", name, "%s is %d tokens, want at most %d: "+
-		"the prompt is too long", name, tokens, most)
+func tooLongFault(name string, tokens, limit int) *Fault {
+	return fieldFault("context_length_exceeded", name,
+		"%s is %d tokens, want at most %d: the prompt is too long", name, tokens, limit)
 }
 
-// textOnly reads the fields that all routes of texts share, and refuses others' that unmask lacks.
-func textOnly(f *fields, s *settings, m *servedModel) {
-	f.into(&s.request, textFields...)
-	s.readStops(f)
+// readTextFields reads the fields that all routes of texts share, and refuses those of other
+// servers that unmask lacks.
+func readTextFields(f *fields, s *settings, m *servedModel) {
+	f.decodeInto(&s.request, textFields...)
+	s.readStopTexts(f)
 	s.readBias(f, m)
-	s.grammar(f)
-	f.neutrals()
+	s.readGrammar(f)
+	f.requireNeutralFields()
 }
 
-// noTools refuses tools where an answer cannot be a call.
-func noTools(f *fields) {
-	f.neutral("tools", "[]")
-	f.neutral("tool_choice", `"none"`, `"auto"`)
-	f.neutral("parallel_tool_calls", "false", "true")
+// refuseTools refuses tools where an answer cannot be a call.
+func refuseTools(f *fields) {
+	f.requireNeutral("tools", "[]")
+	f.requireNeutral("tool_choice", `"none"`, `"auto"`)
+	f.requireNeutral("parallel_tool_calls", "false", "true")
 }
 
-// promptNames are the fields of /v1/completions that a request has by other names.
-var promptNames = map[string]string{"tokens": "prompt", "length": "max_tokens"}
+// completionNames are the fields of /v1/completions that a request has by other names.
+var completionNames = map[string]string{"tokens": "prompt", "length": "max_tokens"}
 
-// completions reads POST /v1/completions.
-func (s *Server) completions(r *http.Request, f *fields, m *servedModel) (q query, st streaming) {
+// readCompletions reads POST /v1/completions.
+func (s *Server) readCompletions(r *http.Request, f *fields, m *servedModel) (q query,
+	options streamOptions) {
 	set := readSettings(f)
-	st = readStream(f)
+	options = readStreamOptions(f)
 	echo := f.flag("echo")
-	logs := f.has("logprobs")
-	set.top = f.maybe("logprobs", 0, generate.MaxTop, 0)
-	textOnly(f, &set, m)
-	noTools(f)
-	f.into(&set.request, "suffix")
-	set.readLength(f)
-	prompts := readTexts(f, "prompt", m, maxPrompts)
+	logProbs := f.has("logprobs")
+	set.top = f.integerOrNull("logprobs", 0, generate.MaxTop, 0)
+	readTextFields(f, &set, m)
+	refuseTools(f)
+	f.decodeInto(&set.request, "suffix")
+	set.readMaxTokens(f)
+	prompts := readPrompts(f, "prompt", m, maxPrompts)
 	if f.fault == nil && len(prompts)*set.n > maxChoices {
-		f.fail(outOfRange("n", set.n, fmt.Sprintf("1 to %d with %d prompts", maxChoices/len(prompts),
-			len(prompts))))
+		f.fail(rangeFault("n", set.n, fmt.Sprintf("1 to %d with %d prompts",
+			maxChoices/len(prompts), len(prompts))))
 	}
-	if f.fault == nil && st.form == "events" && len(prompts) > 1 {
-		f.fail(bad("unsupported_parameter", "stream",
+	if f.fault == nil && options.form == streamsEvents && len(prompts) > 1 {
+		f.fail(fieldFault("unsupported_parameter", "stream",
 			`stream is "events" with %d prompts, want one prompt`, len(prompts)))
 	}
 	for i, p := range prompts {
 		prompts[i] = set.request
-		prompts[i].Prompt, prompts[i].Tokens = p.Prompt, p.Tokens
+		prompts[i].Prompt = p.Prompt
+		prompts[i].Tokens = p.Tokens
 	}
-	full := bad("context_length_exceeded", "prompt",
+	noHole := fieldFault("context_length_exceeded", "prompt",
 		"prompt leaves no position to fill, want a shorter one")
-	q.sequences = set.prepare(r.Context(), f, m, promptNames, full, prompts...)
+	q.sequences = set.prepare(r.Context(), f, m, completionNames, noHole, prompts...)
 	if f.fault != nil {
-		return q, st
+		return q, options
 	}
-	forms := make([]textForm, 0, len(q.sequences))
-	for i, one := range q.sequences {
-		p := &prompts[i/set.n]
-		form := m.textForm(p, &one, logs)
+
+	for i, prepared := range q.sequences {
+		form := m.textForm(&prompts[i/set.n], &prepared, logProbs)
 		if echo {
 			form.ShowPrompt()
 		}
-		if i%set.n == 0 {
-			q.prompt += len(one.Known) - m.spec.CountMasked(one.Known) - m.spec.SpecialCount()
+		if i%set.n == 0 { // the prompt of n choices counts once
+			q.promptTokens += len(prepared.Known) - m.spec.CountMasked(prepared.Known) -
+				m.spec.SpecialCount()
 		}
-		forms = append(forms, form)
+		q.textForms = append(q.textForms, form)
 	}
 	set.checkTop(f, "logprobs", q.sequences, m)
-	q.kind, q.prefix, q.model, q.set, q.form = "completions", "cmpl-", m, set, forms
-	q.forms, q.wire, q.answers = forms, completionWire, textAnswer
-	return q, st
+	q.kind = "completions"
+	q.idPrefix = "cmpl-"
+	q.model = m
+	q.settings = set
+	q.answerKey = q.textForms
+	q.wire = completionWire
+	q.makeAnswer = answerTexts
+	return q, options
 }
 
-// readLength reads max_tokens, or its newer name. Clients have defaults beyond a model's length, so
-// more than there is room for means all that there is.
-func (s *settings) readLength(f *fields) {
-	most := f.maybe("max_tokens", 1, maxFirst, 0)
-	s.request.MaxTokens = f.maybe("max_completion_tokens", 1, maxFirst, most)
+// readMaxTokens reads max_tokens, or its newer name. Clients have defaults beyond a model's length,
+// so more than there is room for means all that there is.
+func (s *settings) readMaxTokens(f *fields) {
+	older := f.integerOrNull("max_tokens", 1, maxFirst, 0)
+	s.request.MaxTokens = f.integerOrNull("max_completion_tokens", 1, maxFirst, older)
 }
 
-// choices is an answer that OpenAI's clients read, or a chunk of its stream.
-type choices[Choice any] struct {
+// choiceList is an answer that OpenAI's clients read, or a chunk of its stream.
+type choiceList[Choice any] struct {
 	ID          string   `json:"id"`
 	Object      string   `json:"object"`
 	Created     int64    `json:"created"`
@@ -222,9 +259,10 @@ type choices[Choice any] struct {
 	Unmask      any      `json:"unmask,omitempty"`
 }
 
-func newChoices[Choice any](made *call, object string) choices[Choice] {
-	return choices[Choice]{ID: made.id(), Object: object, Created: made.Created.Unix(),
-		Model: made.model.name, Fingerprint: made.model.fingerprint(), Choices: []Choice{}}
+// newChoiceList returns the answer of a call, or a chunk of it, without choices.
+func newChoiceList[Choice any](c *call, object string) choiceList[Choice] {
+	return choiceList[Choice]{ID: c.id(), Object: object, Created: c.Created.Unix(),
+		Model: c.model.name, Fingerprint: c.model.fingerprint(), Choices: []Choice{}}
 }
 
 type completionChoice struct {
@@ -232,21 +270,24 @@ type completionChoice struct {
 	Text     string    `json:"text"`
 	LogProbs *logProbs `json:"logprobs"`
 	Finish   *string   `json:"finish_reason"`
-	// of guided_choice: each text with its probability
+
+	// Choices are the texts of guided_choice with their probabilities.
 	Choices []constrain.Choice `json:"choices,omitempty"`
 }
 
 // completionWire is the wire of /v1/completions.
-var completionWire = &openAIWire[completionChoice]{"text_completion", "text_completion",
-	completionOf}
+var completionWire = &openAIWire[completionChoice]{object: "text_completion",
+	chunk: "text_completion", newChoice: newCompletionChoice}
 
-func completionOf(p *saying) completionChoice {
-	c := completionChoice{Index: p.index, Text: p.text}
-	if p.shown != nil {
-		c.Finish, c.Choices = &p.finish, p.of.Choices
-		if p.form.LogProbs {
-			c.LogProbs = p.form.logProbs(p.of, p.shown.Tokens())
-		}
+func newCompletionChoice(u *choiceUpdate) completionChoice {
+	c := completionChoice{Index: u.index, Text: u.text}
+	if u.rendered == nil {
+		return c
+	}
+	c.Finish = &u.finish
+	c.Choices = u.member.Choices
+	if u.form.LogProbs {
+		c.LogProbs = u.form.logProbs(u.member, u.rendered.Tokens())
 	}
 	return c
 }

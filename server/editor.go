@@ -20,49 +20,66 @@ var editorIgnored = []string{"id_slot", "cache_prompt", "n_indent", "t_max_promp
 // editorLength is the longest hole without n_predict.
 const editorLength = 64
 
-// editor reads llama.cpp's POST /infill, which editors send: the text before and after the cursor,
-// other text for context, and how much may be inserted. A model whose holes grow finds the length
-// itself; others fill n_predict positions. With n_predict 0, by which the plugins prepare a
+// readEditor reads llama.cpp's POST /infill, which editors send: the text before and after the
+// cursor, other text for context, and how much may be inserted. A model whose holes grow finds the
+// length itself; others fill n_predict positions. With n_predict 0, by which the plugins prepare a
 // server's cache, the answer is empty.
-func (s *Server) editor(r *http.Request, f *fields, m *servedModel) (q query, st streaming) {
+func (s *Server) readEditor(r *http.Request, f *fields, m *servedModel) (q query,
+	options streamOptions) {
 	for _, name := range editorIgnored {
-		f.raw(name)
+		f.accept(name)
 		delete(f.object, name)
 	}
 	set := readSettings(f)
-	f.refuse(f.flag("stream"), bad("unsupported_parameter", "stream", "stream is true, want false"))
+	f.failIf(f.flag("stream"), fieldFault("unsupported_parameter", "stream",
+		"stream is true, want false"))
 	before := f.text("input_prefix") + f.text("prompt")
-	after, most := f.text("input_suffix"), f.whole("n_predict", 0, maxSteps, editorLength)
-	textOnly(f, &set, m)
-	noTools(f)
-	only := f.texts("response_fields")
+	after := f.text("input_suffix")
+	maxTokens := f.integer("n_predict", 0, maxSteps, editorLength)
+	readTextFields(f, &set, m)
+	refuseTools(f)
+	wantedFields := f.texts("response_fields")
 	extra := readExtra(f)
 	if f.fault != nil {
-		return q, st
+		return q, options
 	}
-	if most == 0 {
-		q.ready = m.editorAnswer(inserted{}, only)
-		return q, st
+	if maxTokens == 0 {
+		q.readyAnswer = m.encodeInsertion(insertion{}, wantedFields)
+		return q, options
 	}
-	cut, fault := m.around(&set.request, extra, before, after, min(most, m.spec.Length()))
+
+	maxTokens = min(maxTokens, m.spec.Length())
+	truncated, fault := m.fitContext(&set.request, extra, before, after, maxTokens)
 	if fault != nil {
 		f.fail(fault)
-		return q, st
+		return q, options
 	}
-	q.sequences = set.prepare(r.Context(), f, m, map[string]string{"max_tokens": "n_predict"}, nil,
-		set.request)
+	names := map[string]string{"max_tokens": "n_predict"}
+	q.sequences = set.prepare(r.Context(), f, m, names, nil, set.request)
 	if f.fault != nil {
-		return q, st
+		return q, options
 	}
+
 	form := m.textForm(&set.request, &q.sequences[0], false)
-	q.kind, q.prefix, q.model, q.set, q.form = "editor", "fim-", m, set, []any{form, only}
-	known := len(q.sequences[0].Known) - m.spec.CountMasked(q.sequences[0].Known)
-	q.answers = func(made *call) (*answer, *Fault) {
-		of := made.Members[0]
-		t, info := form.Render(of.Tokens), made.info()
-		return m.editorAnswer(inserted{t.Text, t.Count(), known, cut, &info}, only), nil
+	known := q.sequences[0].Known
+	contextTokens := len(known) - m.spec.CountMasked(known)
+	q.kind = "editor"
+	q.idPrefix = "fim-"
+	q.model = m
+	q.settings = set
+	q.answerKey = []any{form, wantedFields}
+	q.makeAnswer = func(c *call) (*answer, *Fault) {
+		rendered := form.Render(c.Members[0].Tokens)
+		info := c.info()
+		return m.encodeInsertion(insertion{
+			text:          rendered.Text,
+			tokens:        rendered.Count(),
+			contextTokens: contextTokens,
+			truncated:     truncated,
+			info:          &info,
+		}, wantedFields), nil
 	}
-	return q, st
+	return q, options
 }
 
 // readExtra returns the texts of input_extra, a list of {"filename", "text"}, each on lines of its
@@ -72,11 +89,14 @@ func readExtra(f *fields) (texts []string) {
 	if raw == nil {
 		return nil
 	}
-	for _, one := range f.list("input_extra", raw) {
-		var chunk struct{ Filename, Text string }
-		if json.Unmarshal(one, &chunk) != nil {
-			f.fail(bad("wrong_type", "input_extra", `input_extra has %s, want {"filename", "text"}`,
-				jsonline.ValueKind(one)))
+	for _, element := range f.parseList("input_extra", raw) {
+		var chunk struct {
+			Filename string
+			Text     string
+		}
+		if json.Unmarshal(element, &chunk) != nil {
+			f.fail(fieldFault("wrong_type", "input_extra",
+				`input_extra has %s, want {"filename", "text"}`, jsonline.ValueKind(element)))
 			return nil
 		}
 		if text := strings.TrimRight(chunk.Text, "\n"); text != "" {
@@ -86,84 +106,118 @@ func readExtra(f *fields) (texts []string) {
 	return texts
 }
 
-// around makes a request one of at most `most` tokens between two texts. If all of it is too long,
-// the texts of extra are dropped, from the first on; then half of the room is for what is nearest
-// before the hole, the rest for what is nearest after it, and cut is true.
-func (m *servedModel) around(r *unmask.Request, extra []string, before, after string, most int) (
-	cut bool, fault *Fault) {
-	encode := func(name, text string) []int32 {
-		ids, err := m.Text.Encode(text)
+// fitContext makes a request one of at most maxTokens tokens between two texts. If all of it is too
+// long, truncated is true: the texts of extra are dropped, from the first on; then half of the room
+// is for what is nearest before the hole, the rest for what is nearest after it.
+func (m *servedModel) fitContext(r *unmask.Request, extra []string, before, after string,
+	maxTokens int) (truncated bool, fault *Fault) {
+	tokensOf := func(name, text string) []int32 {
+		tokens, err := m.Text.Encode(text)
 		if err != nil && fault == nil {
-			fault = bad("out_of_range", name, "%s: %s", name, oneLine(err))
+			fault = fieldFault("out_of_range", name, "%s: %s", name, oneLine(err))
 		}
-		return ids
+		return tokens
 	}
-	prefix, suffix := encode("input_prefix", before), encode("input_suffix", after)
-	room := m.spec.Length() - most - m.spec.SpecialCount()
+	prefix := tokensOf("input_prefix", before)
+	suffix := tokensOf("input_suffix", after)
+	room := m.spec.Length() - maxTokens - m.spec.SpecialCount()
 	if room < 1 {
-		return false, outOfRange("n_predict", most, "less than the model's positions")
+		return false, rangeFault("n_predict", maxTokens, "less than the model's positions")
 	}
-	if over := len(prefix) + len(suffix) - room; over > 0 {
-		cut = true
-		kept := max(room/2, room-len(suffix))
-		prefix = prefix[max(0, len(prefix)-kept):]
+	if len(prefix)+len(suffix) > room {
+		truncated = true
+		prefixRoom := max(room/2, room-len(suffix))
+		prefix = prefix[max(0, len(prefix)-prefixRoom):]
 		suffix = suffix[:min(len(suffix), room-len(prefix))]
 	}
 	for _, text := range slices.Backward(extra) {
-		ids := encode("input_extra", text)
-		if len(ids)+len(prefix)+len(suffix) > room {
-			cut = true
+		tokens := tokensOf("input_extra", text)
+		if len(tokens)+len(prefix)+len(suffix) > room {
+			truncated = true
 			break
 		}
-		prefix = append(ids, prefix...)
+		prefix = append(tokens, prefix...)
 	}
-	r.Tokens, r.SuffixTokens = append([]int32{}, prefix...), append([]int32{}, suffix...)
+	r.Tokens = append([]int32{}, prefix...)
+	r.SuffixTokens = append([]int32{}, suffix...)
 	if !m.spec.Fixed { // a fixed one fills all that is left
-		r.MaxTokens = most
+		r.MaxTokens = maxTokens
 	}
-	return cut, fault
+	return truncated, fault
 }
 
-// inserted is a text for an editor.
-type inserted struct {
-	text          string
-	tokens, known int // tokens of the text, and those around it
-	cut           bool
-	info          *unmaskInfo // nil: nothing was made
+// insertion is a text for an editor.
+type insertion struct {
+	text string
+
+	// tokens are those of the text, contextTokens those around it.
+	tokens        int
+	contextTokens int
+
+	// truncated reports whether the context was too long.
+	truncated bool
+
+	// info is nil where nothing was computed.
+	info *unmaskInfo
 }
 
-// editorAnswer makes the answer that llama.cpp's server gives, or only some of its fields, whose
+// encodeInsertion makes the answer that llama.cpp's server gives, or only some of its fields, whose
 // names may be paths such as timings/prompt_n.
-func (m *servedModel) editorAnswer(t inserted, only []string) *answer {
-	seconds, recalled := 0.0, 0
+func (m *servedModel) encodeInsertion(t insertion, wantedFields []string) *answer {
+	seconds := 0.0
+	recalled := 0
 	if t.info != nil {
-		seconds, recalled = t.info.Seconds, t.info.Evaluated.Recalled
+		seconds = t.info.Seconds
+		recalled = t.info.Evaluated.Recalled
 	}
-	full := map[string]any{"index": 0, "content": t.text, "model": m.name, "stop": true,
-		"stop_type": "eos", "stopping_word": "", "truncated": t.cut, "tokens_predicted": t.tokens,
-		"tokens_evaluated": t.known, "tokens_cached": recalled, "id_slot": 0,
+	full := map[string]any{
+		"index":               0,
+		"content":             t.text,
+		"model":               m.name,
+		"stop":                true,
+		"stop_type":           "eos",
+		"stopping_word":       "",
+		"truncated":           t.truncated,
+		"tokens_predicted":    t.tokens,
+		"tokens_evaluated":    t.contextTokens,
+		"tokens_cached":       recalled,
+		"id_slot":             0,
 		"has_new_line":        strings.Contains(t.text, "\n"),
 		"generation_settings": map[string]any{"n_ctx": m.spec.Length()},
-		"timings": map[string]any{"prompt_n": t.known, "prompt_ms": 0, "prompt_per_token_ms": 0,
-			"prompt_per_second": 0, "predicted_n": t.tokens, "predicted_ms": seconds * 1000,
+		"timings": map[string]any{
+			"prompt_n":               t.contextTokens,
+			"prompt_ms":              0,
+			"prompt_per_token_ms":    0,
+			"prompt_per_second":      0,
+			"predicted_n":            t.tokens,
+			"predicted_ms":           seconds * 1000,
 			"predicted_per_token_ms": seconds * 1000 / float64(max(t.tokens, 1)),
-			"predicted_per_second":   float64(t.tokens) / max(seconds, 1e-9)}}
+			"predicted_per_second":   float64(t.tokens) / max(seconds, 1e-9),
+		},
+	}
 	if t.info != nil {
 		full["unmask"] = t.info
 	}
-	if len(only) == 0 {
-		return &answer{body: encode(full)}
+	if len(wantedFields) == 0 {
+		return &answer{body: encodeJSON(full)}
 	}
-	some := map[string]any{}
-	for _, path := range only {
-		var at any = full
-		for _, name := range strings.Split(path, "/") {
-			inner, _ := at.(map[string]any)
-			at = inner[name]
-		}
-		if at != nil {
-			some[path] = at
+
+	selected := map[string]any{}
+	for _, path := range wantedFields {
+		if value := valueAtPath(full, path); value != nil {
+			selected[path] = value
 		}
 	}
-	return &answer{body: encode(some)}
+	return &answer{body: encodeJSON(selected)}
+}
+
+// valueAtPath returns the value at a path of names with slashes between them, nil where there is
+// none.
+func valueAtPath(object map[string]any, path string) any {
+	var value any = object
+	for _, name := range strings.Split(path, "/") {
+		parent, _ := value.(map[string]any)
+		value = parent[name]
+	}
+	return value
 }

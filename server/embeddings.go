@@ -16,109 +16,155 @@ import (
 // maxInputs is the most texts of a request for embeddings, as OpenAI has it.
 const maxInputs = 2048
 
+// maxDimensions bounds the dimensions of a vector.
+const maxDimensions = 1 << 20
+
 // embedding is the vector of one text.
 type embedding struct {
 	Object string `json:"object"`
 	Index  int    `json:"index"`
-	Vector any    `json:"embedding"` // numbers, or their little-endian bytes in base64
+
+	// Vector has numbers, or their little-endian bytes in base64.
+	Vector any `json:"embedding"`
 }
 
-// embeddings answers POST /v1/embeddings.
-func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
-	m := s.model(f, wantsVectors)
-	for _, of := range [][2]string{{"add_special_tokens", "true"}, {"priority", "0"},
-		{"embed_dtype", `"float32"`}, {"endianness", `"little"`}} { // of vLLM
-		f.neutral(of[0], of[1])
+// handleEmbeddings answers POST /v1/embeddings.
+func (s *Server) handleEmbeddings(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
+	m := s.model(f, needsVectors)
+	// These are vLLM's.
+	f.requireNeutral("add_special_tokens", "true")
+	f.requireNeutral("priority", "0")
+	f.requireNeutral("embed_dtype", `"float32"`)
+	f.requireNeutral("endianness", `"little"`)
+	f.accept("request_id")
+	asBase64 := f.oneOf("encoding_format", "float", "base64") == "base64"
+	options := embed.Options{
+		Dimensions: f.integerOrNull("dimensions", 1, maxDimensions, 0),
+		Prompt:     f.text("prompt_name"),
 	}
-	f.raw("request_id")
-	packed := f.word("encoding_format", "float", "base64") == "base64"
-	o := embed.Options{Dimensions: f.maybe("dimensions", 1, 1<<20, 0), Prompt: f.text("prompt_name")}
-	return s.embed(w, r, f, embedded{m, "input", false, o, func(vectors [][]float32, tokens int) any {
-		var list []embedding
-		for i, v := range vectors {
-			one := embedding{"embedding", i, v}
-			if packed {
-				var b []byte
-				for _, x := range v {
-					b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	return s.embed(w, r, f, embedRequest{model: m, field: "input", options: options,
+		newAnswer: func(vectors [][]float32, tokens int) any {
+			var list []embedding
+			for i, v := range vectors {
+				e := embedding{Object: "embedding", Index: i, Vector: v}
+				if asBase64 {
+					e.Vector = encodeVector(v)
 				}
-				one.Vector = base64.StdEncoding.EncodeToString(b)
+				list = append(list, e)
 			}
-			list = append(list, one)
-		}
-		return map[string]any{"object": "list", "data": list, "model": m.name,
-			"usage": map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}}
-	}})
+			return map[string]any{"object": "list", "data": list, "model": m.name,
+				"usage": map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}}
+		}})
 }
 
-// ollamaEmbed answers Ollama's POST /api/embed, whose vectors have length 1, and the older
-// /api/embeddings, whose one vector is as the model has it.
-func (s *Server) ollamaEmbed(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
-	began, older := s.now(), r.URL.Path == "/api/embeddings"
-	f.latest()
-	f.value("keep_alive")
-	f.maybeInner("options", func(o *fields) { o.known = sortedKeys(o.object) }) // none is of vectors
-	e := embedded{model: s.model(f, wantsVectors), field: "prompt"}
-	e.form = func(vectors [][]float32, _ int) any { return map[string]any{"embedding": vectors[0]} }
-	if older {
-		f.needed(e.field)
-	} else {
-		e.field, e.whole = "input", f.has("truncate") && !f.flag("truncate")
-		e.o = embed.Options{Normalize: true, Dimensions: f.maybe("dimensions", 1, 1<<20, 0)}
-		e.form = func(vectors [][]float32, tokens int) any {
-			return map[string]any{"model": e.model.name, "embeddings": vectors, "load_duration": 0,
-				"prompt_eval_count": tokens, "total_duration": s.now().Sub(began).Nanoseconds()}
-		}
+// encodeVector returns the little-endian bytes of a vector in base64.
+func encodeVector(v []float32) string {
+	var b []byte
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 	}
-	return s.embed(w, r, f, e)
+	return base64.StdEncoding.EncodeToString(b)
 }
 
-// embedded is a request for vectors.
-type embedded struct {
+// handleOllamaEmbed answers Ollama's POST /api/embed, whose vectors have length 1.
+func (s *Server) handleOllamaEmbed(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
+	began := s.now()
+	m := s.readOllamaEmbedModel(f)
+	refuseLong := f.has("truncate") && !f.flag("truncate")
+	options := embed.Options{
+		Normalize:  true,
+		Dimensions: f.integerOrNull("dimensions", 1, maxDimensions, 0),
+	}
+	return s.embed(w, r, f, embedRequest{model: m, field: "input", refuseLong: refuseLong,
+		options: options, newAnswer: func(vectors [][]float32, tokens int) any {
+			return map[string]any{"model": m.name, "embeddings": vectors, "load_duration": 0,
+				"prompt_eval_count": tokens, "total_duration": s.now().Sub(began).Nanoseconds()}
+		}})
+}
+
+// handleOllamaEmbeddings answers Ollama's older POST /api/embeddings, whose one vector is as the
+// model has it.
+func (s *Server) handleOllamaEmbeddings(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
+	m := s.readOllamaEmbedModel(f)
+	f.requiredText("prompt")
+	return s.embed(w, r, f, embedRequest{model: m, field: "prompt",
+		newAnswer: func(vectors [][]float32, _ int) any {
+			return map[string]any{"embedding": vectors[0]}
+		}})
+}
+
+// readOllamaEmbedModel reads what Ollama's routes of vectors have in common, and returns the model.
+func (s *Server) readOllamaEmbedModel(f *fields) *servedModel {
+	f.dropLatestTag()
+	f.accept("keep_alive")
+	f.readOptionalObject("options", func(o *fields) {
+		o.known = sortedKeys(o.object) // none of them changes a vector
+	})
+	return s.model(f, needsVectors)
+}
+
+// embedRequest is a request for vectors.
+type embedRequest struct {
 	model *servedModel
-	field string // of the texts
-	whole bool   // a text that would be cut is refused
-	o     embed.Options
-	form  func(vectors [][]float32, tokens int) any
+
+	// field is that of the texts.
+	field string
+
+	// refuseLong reports whether a text that would be truncated is refused.
+	refuseLong bool
+
+	options   embed.Options
+	newAnswer func(vectors [][]float32, tokens int) any
 }
 
 // embed answers a request for vectors.
-func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embedded) *Fault {
+func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embedRequest) *Fault {
 	var e *embed.Embedder
-	var list []*embed.Text
+	var texts []*embed.Text
 	tokens := 0
-	if inputs := readTexts(f, q.field, q.model, maxInputs); f.fault == nil {
+	inputs := readPrompts(f, q.field, q.model, maxInputs)
+	if f.fault == nil {
 		var err error
 		e, err = q.model.embedder()
 		for i := 0; i < len(inputs) && err == nil; i++ {
-			var one *embed.Text
-			if inputs[i].Tokens != nil {
-				one, err = e.WrapTokens(inputs[i].Tokens, q.o)
-			} else {
-				one, err = e.Tokenize(inputs[i].Prompt, q.o)
-			}
-			if err == nil && q.whole && one.Truncated > 0 {
-				err = &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens too long", one.Truncated),
-					Want: "it shorter, or truncate true", Reason: param.TooLong}
-			}
+			var text *embed.Text
+			text, err = q.tokenize(e, inputs[i].Prompt, inputs[i].Tokens)
 			if err != nil && len(inputs) > 1 {
 				err = fmt.Errorf("text %d: %w", i, err)
 			}
-			if list = append(list, one); err == nil {
-				tokens += len(one.Tokens)
+			if err == nil {
+				texts = append(texts, text)
+				tokens += len(text.Tokens)
 			}
 		}
 		if err != nil {
 			names := map[string]string{"text": q.field, "prompt": "prompt_name"}
-			f.fail(refused(q.field, err).renamed(names))
+			f.fail(faultOf(q.field, err).renameParam(names))
 		}
 	}
-	return s.visit(w, r, f, q.model, func(ctx context.Context, turn model.Turn) ([]byte, error) {
-		q.o.Turn = turn
-		vectors, err := e.Embed(ctx, list, q.o)
+
+	return s.answerInTurns(w, r, f, q.model, func(ctx context.Context,
+		turn model.Turn) ([]byte, error) {
+		q.options.Turn = turn
+		vectors, err := e.Embed(ctx, texts, q.options)
 		if err != nil {
 			return nil, err
 		}
-		return encode(q.form(vectors, tokens)), nil
+		return encodeJSON(q.newAnswer(vectors, tokens)), nil
 	})
+}
+
+// tokenize returns the tokens of a text or, if there are any, of token ids.
+func (q *embedRequest) tokenize(e *embed.Embedder, text string, ids []int32) (t *embed.Text,
+	err error) {
+	if ids != nil {
+		t, err = e.WrapTokens(ids, q.options)
+	} else {
+		t, err = e.Tokenize(text, q.options)
+	}
+	if err == nil && q.refuseLong && t.Truncated > 0 {
+		err = &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens too long", t.Truncated),
+			Want: "it shorter, or truncate true", Reason: param.TooLong}
+	}
+	return t, err
 }

@@ -17,20 +17,33 @@ import (
 
 // Fault is an answer that is an error, in OpenAI's shape.
 type Fault struct {
-	Status  int       // of HTTP
-	Code    string    // such as out_of_range
-	Param   string    // the field that it is about; "" for none
-	Message string    // one line
-	Retry   int       // seconds after which to try again; 0: not said
-	header  [2]string // one more header
-	closes  bool      // the connection
+	// Status is that of HTTP.
+	Status int
+
+	// Code is for programs, such as out_of_range.
+	Code string
+
+	// Param is the field that the fault is about, "" for none.
+	Param string
+
+	// Message is one line.
+	Message string
+
+	// Retry is the number of seconds after which to try again, 0 where none is known.
+	Retry int
+
+	// header is the name and the value of one more header, "" for none.
+	header [2]string
+
+	// closes reports whether the connection ends after the answer.
+	closes bool
 }
 
 // Error returns the message.
 func (f *Fault) Error() string { return f.Message }
 
-// kind returns OpenAI's type of error.
-func (f *Fault) kind() string {
+// openAIType returns OpenAI's type of error.
+func (f *Fault) openAIType() string {
 	switch {
 	case f.Status == http.StatusUnauthorized:
 		return "authentication_error"
@@ -52,8 +65,9 @@ type faultBody struct {
 	Code    string  `json:"code"`
 }
 
-func (f *Fault) details() faultBody {
-	b := faultBody{Message: f.Message, Type: f.kind(), Code: f.Code}
+// body returns the fault as OpenAI's clients read it.
+func (f *Fault) body() faultBody {
+	b := faultBody{Message: f.Message, Type: f.openAIType(), Code: f.Code}
 	if f.Param != "" {
 		b.Param = &f.Param
 	}
@@ -61,13 +75,13 @@ func (f *Fault) details() faultBody {
 }
 
 // JSON returns {"error": {...}}.
-func (f *Fault) JSON() []byte { return encode(map[string]faultBody{"error": f.details()}) }
+func (f *Fault) JSON() []byte { return encodeJSON(map[string]faultBody{"error": f.body()}) }
 
 // write sends the fault in the dialect of the request that w answers.
 func (f *Fault) write(w http.ResponseWriter) {
 	h := w.Header()
 	for _, name := range []string{"ETag", "Cache-Control", "Unmask-Cache"} {
-		h.Del(name)
+		h.Del(name) // which an answer would have had
 	}
 	if f.Retry > 0 {
 		h.Set("Retry-After", strconv.Itoa(f.Retry))
@@ -78,43 +92,51 @@ func (f *Fault) write(w http.ResponseWriter) {
 	if f.closes {
 		h.Set("Connection", "close")
 	}
-	spoken := openAI
-	if c, ok := w.(*counting); ok {
-		spoken = c.dialect
+	d := openAI
+	if sw, ok := w.(*statusWriter); ok {
+		d = sw.dialect
 	}
-	writeBody(w, f.Status, jsonType, append(spoken.fault(f, h.Get("X-Request-Id")), '\n'))
+	body := d.encodeFault(f, h.Get("X-Request-Id"))
+	writeBody(w, f.Status, jsonType, append(body, '\n'))
 }
 
-// bad returns a fault of a request's field.
-func bad(code, name, format string, args ...any) *Fault {
+// fieldFault returns a fault of a request's field.
+func fieldFault(code, name, format string, args ...any) *Fault {
 	return &Fault{Status: http.StatusBadRequest, Code: code, Param: name,
 		Message: fmt.Sprintf(format, args...)}
 }
 
-// fault returns a fault that is about no field.
-func fault(status int, code, format string, args ...any) *Fault {
+// newFault returns a fault that is about no field.
+func newFault(status int, code, format string, args ...any) *Fault {
 	return &Fault{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// outOfRange returns the fault "NAME is FOUND, want WANT".
-func outOfRange(name string, found any, want string) *Fault {
-	return bad("out_of_range", name, "%s is %v, want %s", name, found, want)
+// rangeFault returns the fault "NAME is FOUND, want WANT".
+func rangeFault(name string, found any, want string) *Fault {
+	return fieldFault("out_of_range", name, "%s is %v, want %s", name, found, want)
 }
 
-// missing returns the fault "NAME is missing, want WANT".
-func missing(name, want string) *Fault {
-	return bad("missing", name, "%s is missing, want %s", name, want)
+// missingFault returns the fault "NAME is missing, want WANT".
+func missingFault(name, want string) *Fault {
+	return fieldFault("missing", name, "%s is missing, want %s", name, want)
 }
 
-// codes are the codes of refusals by their reason; out_of_range where there is none.
-var codes = map[param.Reason]string{param.WrongType: "wrong_type", param.Missing: "missing",
-	param.TooLong: "context_length_exceeded", param.NoHole: "no_hole"}
+// codeOfReason has the codes of refusals by their reason. Other reasons are out_of_range.
+var codeOfReason = map[param.Reason]string{
+	param.WrongType: "wrong_type",
+	param.Missing:   "missing",
+	param.TooLong:   "context_length_exceeded",
+	param.NoHole:    "no_hole",
+}
 
-// codesOf are the codes of fields that have one of their own.
-var codesOf = map[string]string{"sampler": "unknown_sampler", "schedule": "unknown_schedule"}
+// codeOfField has the codes of fields that have one of their own, whatever the reason.
+var codeOfField = map[string]string{
+	"sampler":  "unknown_sampler",
+	"schedule": "unknown_schedule",
+}
 
-// refusal is a field and why it is refused.
-type refusal struct {
+// refusalKey is a field and why it is refused.
+type refusalKey struct {
 	field  string
 	reason param.Reason
 }
@@ -122,8 +144,8 @@ type refusal struct {
 // promptUnsupported is the code of a prompt for a model of pictures that reads none.
 const promptUnsupported = "prompt_unsupported"
 
-// codesFor are the codes of refusals that have one of their own.
-var codesFor = map[refusal]string{
+// codeOfRefusal has the codes of refusals that have one of their own.
+var codeOfRefusal = map[refusalKey]string{
 	{"prompt", param.Unsupported}:   promptUnsupported,
 	{"messages", param.Unsupported}: "unsupported_parameter",
 	{"sampler", param.WrongType}:    "wrong_type",
@@ -132,16 +154,18 @@ var codesFor = map[refusal]string{
 	{"mask", param.NoHole}:          "mask_empty",
 }
 
-// refused returns the fault for an error of the library: the code and the field of a refused value,
+// faultOf returns the fault for an error of the library: the code and the field of a refused value,
 // in the words of the error. name is the field to report for any other error.
-func refused(name string, err error) *Fault {
+func faultOf(name string, err error) *Fault {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
 	}
-	code, text := "out_of_range", strings.TrimPrefix(oneLine(err), "generate: ")
+	code := "out_of_range"
+	text := strings.TrimPrefix(oneLine(err), "generate: ")
 	if e, ok := errors.AsType[*param.Error](err); ok {
 		name = unmask.FieldName(e.Name)
-		code = cmp.Or(codesFor[refusal{name, e.Reason}], codesOf[name], codes[e.Reason], code)
+		code = cmp.Or(codeOfRefusal[refusalKey{name, e.Reason}], codeOfField[name],
+			codeOfReason[e.Reason], code)
 		if rest, found := strings.CutPrefix(text, e.Name); found {
 			text = name + rest
 		}
@@ -149,7 +173,7 @@ func refused(name string, err error) *Fault {
 			text += ", or ignore_prompt true"
 		}
 	}
-	return bad(code, name, "%s", text)
+	return fieldFault(code, name, "%s", text)
 }
 
 // jsonCodes are the codes of bodies that are not strict JSON.
@@ -160,8 +184,8 @@ var jsonCodes = map[jsonline.Kind]string{
 	jsonline.DuplicateName: "duplicate_key",
 }
 
-// failures are the status and the code of calls without an answer.
-var failures = map[engine.Kind]struct {
+// statusOfKind has the status and the code of calls without an answer.
+var statusOfKind = map[engine.Kind]struct {
 	status int
 	code   string
 }{
@@ -174,35 +198,41 @@ var failures = map[engine.Kind]struct {
 	engine.AnswerFailed: {http.StatusInternalServerError, "answer_failed"},
 }
 
-// statusGone is the status that is logged for a client that went before its answer.
+// statusGone is the status that is logged for a client that went before its answer, as nginx has
+// it.
 const statusGone = 499
 
-// failed returns the fault for a call without an answer.
-func failed(err error) *Fault {
+// callFault returns the fault for a call without an answer.
+func callFault(err error) *Fault {
 	e, ok := errors.AsType[*engine.Error](err)
 	if !ok {
-		return refused("", err) // of the answer: it is a Fault
+		return faultOf("", err) // making the answer returned a Fault
 	}
-	f := fault(failures[e.Kind].status, failures[e.Kind].code, "%s", e.Message)
+	known := statusOfKind[e.Kind]
+	f := newFault(known.status, known.code, "%s", e.Message)
 	f.Retry = e.Retry
 	return f
 }
 
-// renamed puts the client's name of a field in the place of the library's.
-func (f *Fault) renamed(names map[string]string) *Fault {
-	if name := names[f.Param]; name != "" {
-		if rest, found := strings.CutPrefix(f.Message, f.Param); found {
-			f.Message = name + rest
-		}
-		f.Param = name
+// renameParam puts the client's name of a field in the place of the library's.
+func (f *Fault) renameParam(names map[string]string) *Fault {
+	name := names[f.Param]
+	if name == "" {
+		return f
 	}
+	if rest, found := strings.CutPrefix(f.Message, f.Param); found {
+		f.Message = name + rest
+	}
+	f.Param = name
 	return f
 }
 
+// oneLine returns an error's text without line breaks, which a header or a log line cannot have.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// encode returns v as JSON. v must be a value that encoding/json can write.
-func encode(v any) []byte {
+// encodeJSON returns v as JSON. v must be a value that encoding/json can write. The characters <, >
+// and & stay as they are: no answer is HTML.
+func encodeJSON(v any) []byte {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -214,50 +244,60 @@ func encode(v any) []byte {
 
 // dialect is what all answers to clients of one API have in common.
 type dialect struct {
-	fault  func(f *Fault, id string) []byte // the body of an error; id is the request's
-	stream string                           // the content type of streams
-	beat   string                           // what a stream sends while nothing else comes
+	// encodeFault returns the body of an error. requestID is that of X-Request-Id.
+	encodeFault func(f *Fault, requestID string) []byte
+
+	// streamType is the content type of streams.
+	streamType string
+
+	// heartbeat is what a stream sends while nothing else comes, so that proxies do not end it.
+	heartbeat string
+
+	// takesAnyType reports whether clients may name any content type for a body, or none.
+	takesAnyType bool
 }
 
 var (
-	openAI = &dialect{func(f *Fault, _ string) []byte { return f.JSON() },
-		"text/event-stream; charset=utf-8", ": still here\n\n"}
-	anthropic = &dialect{anthropicFault, openAI.stream, "event: ping\ndata: {\"type\":\"ping\"}\n\n"}
-	ollama    = &dialect{ollamaFault, "application/x-ndjson",
-		`{"message":{"role":"assistant","content":""},"response":"","done":false}` + "\n"}
+	openAI = &dialect{
+		encodeFault: func(f *Fault, _ string) []byte { return f.JSON() },
+		streamType:  "text/event-stream; charset=utf-8",
+		heartbeat:   ": still here\n\n",
+	}
+	anthropic = &dialect{
+		encodeFault: encodeAnthropicFault,
+		streamType:  openAI.streamType,
+		heartbeat:   "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+	}
+	ollama = &dialect{
+		encodeFault: encodeOllamaFault,
+		streamType:  "application/x-ndjson",
+		heartbeat: `{"message":{"role":"assistant","content":""},"response":"","done":false}` +
+			"\n",
+		takesAnyType: true,
+	}
 )
 
-// dialectOf returns the dialect in which a request is answered, also where its route is not there.
-func dialectOf(r *http.Request) *dialect {
-	path := r.URL.Path
-	switch {
-	case strings.HasPrefix(path, "/api/"):
-		return ollama
-	case path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/") ||
-		r.Header.Get("Anthropic-Version") != "":
-		return anthropic
-	}
-	return openAI
+// anthropicTypes are Anthropic's types of errors by status. Others are OpenAI's.
+var anthropicTypes = map[int]string{
+	http.StatusNotFound:              "not_found_error",
+	http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusServiceUnavailable:    "overloaded_error",
+	http.StatusGatewayTimeout:        "timeout_error",
+	http.StatusInternalServerError:   "api_error",
 }
 
-// anthropicKinds are Anthropic's types of errors by status; others are OpenAI's.
-var anthropicKinds = map[int]string{http.StatusNotFound: "not_found_error",
-	http.StatusRequestEntityTooLarge: "request_too_large",
-	http.StatusServiceUnavailable:    "overloaded_error", http.StatusGatewayTimeout: "timeout_error",
-	http.StatusInternalServerError: "api_error"}
-
-// anthropicFault returns {"type": "error", "error": {...}}, with OpenAI's code and param too.
-func anthropicFault(f *Fault, id string) []byte {
-	b := f.details()
-	b.Type = cmp.Or(anthropicKinds[f.Status], b.Type)
-	return encode(struct {
+// encodeAnthropicFault returns {"type": "error", "error": {...}}, with OpenAI's code and param too.
+func encodeAnthropicFault(f *Fault, requestID string) []byte {
+	b := f.body()
+	b.Type = cmp.Or(anthropicTypes[f.Status], b.Type)
+	return encodeJSON(struct {
 		Type  string    `json:"type"`
 		Error faultBody `json:"error"`
 		ID    string    `json:"request_id"`
-	}{"error", b, id})
+	}{"error", b, requestID})
 }
 
-// ollamaFault returns {"error": "..."}.
-func ollamaFault(f *Fault, _ string) []byte {
-	return encode(map[string]string{"error": f.Message})
+// encodeOllamaFault returns {"error": "..."}.
+func encodeOllamaFault(f *Fault, _ string) []byte {
+	return encodeJSON(map[string]string{"error": f.Message})
 }

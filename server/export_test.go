@@ -14,13 +14,13 @@ import (
 func (s *Server) Hurry(what string, d time.Duration) {
 	switch what {
 	case "header":
-		s.times.header = d
+		s.timeouts.header = d
 	case "body":
-		s.times.body = d
+		s.timeouts.body = d
 	case "beat":
-		s.times.beat = d
+		s.timeouts.heartbeat = d
 	case "write":
-		s.times.write = d
+		s.timeouts.write = d
 	default:
 		panic("no patience of the name " + what)
 	}
@@ -39,27 +39,27 @@ func (s *Server) Pace(rows float64) {
 // Neutral returns the fields of other servers, each with the values that change no answer; nil
 // where every value is one.
 func Neutral() map[string][]string {
-	out := map[string][]string{}
-	for _, of := range neutralFields {
-		for _, name := range of.names {
-			out[name] = of.values
+	all := map[string][]string{}
+	for _, group := range neutralFields {
+		for _, name := range group.names {
+			all[name] = group.values
 		}
 	}
-	return out
+	return all
 }
 
 // Reading returns whether there is memory for no more of the bytes of JSON, or of forms, that are
 // read.
 func (s *Server) Reading(forms bool) bool {
-	among := s.bodies
+	memory := s.bodies
 	if forms {
-		among = s.forms
+		memory = s.forms
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	back, err := among.Take(ctx, "", 1<<20)
+	giveBack, err := memory.Take(ctx, "", 1<<20)
 	if err == nil {
-		back()
+		giveBack()
 	}
 	return err != nil
 }
@@ -70,19 +70,21 @@ func (s *Server) Watching() int { return s.calls.Watchers() }
 // Prepared returns what the first sequence of an HTTP request is prepared as, without making it.
 // kind is completions, chat, infill, images or edits.
 func (s *Server) Prepared(kind string, r *http.Request) (generate.Request, error) {
-	read, body := map[string]reader{"completions": s.ofModel(wantsText, s.completions),
-		"chat": s.chats, "infill": s.ofModel(wantsText, s.infill),
-		"images": s.ofModel(wantsPictures, s.generations)}[kind], s.readBody
+	body := s.readBody
+	read := map[string]reader{"completions": s.withModel(needsText, s.readCompletions),
+		"chat": s.readChat, "infill": s.withModel(needsText, s.readInfill),
+		"images": s.withModel(needsPictures, s.readGenerations)}[kind]
 	if kind == "edits" {
-		read, body = s.ofModel(wantsPictures, s.edits), s.readForm
+		body = s.readForm
+		read = s.withModel(needsPictures, s.readEdits)
 	}
 	f, fault := body(httptest.NewRecorder(), r)
 	if fault != nil {
 		return generate.Request{}, fault
 	}
-	defer f.free()
+	defer f.release()
 	q, _ := read(r, f)
-	if fault := f.end(); fault != nil {
+	if fault := f.finish(); fault != nil {
 		return generate.Request{}, fault
 	}
 	return q.sequences[0], nil

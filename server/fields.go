@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -14,27 +13,43 @@ import (
 )
 
 // fields reads the fields of a request by name. It keeps the first fault; reads after it return
-// zeros. A field that the route never reads is an unknown one.
+// zeros, so that a reader checks for a fault once, at its end. A field that the route never reads
+// is an unknown one.
 type fields struct {
 	object map[string]json.RawMessage
-	files  map[string][][]byte // of a form of parts, in memory
-	free   func()              // is called when the request's body is not needed any more
-	known  []string            // names that were read
-	fault  *Fault
+
+	// files are those of a form of parts, in memory, by the part's name.
+	files map[string][][]byte
+
+	// release gives the memory of the request's body back. It may be called more than once.
+	release func()
+
+	// known are the names that were read.
+	known []string
+
+	fault *Fault
 }
 
-func (f *fields) fail(fault *Fault) { f.fault = cmp.Or(f.fault, fault) }
+// fail keeps a fault, unless there is one.
+func (f *fields) fail(fault *Fault) {
+	if f.fault == nil {
+		f.fault = fault
+	}
+}
 
-// refuse fails with a fault where bad is true.
-func (f *fields) refuse(bad bool, fault *Fault) {
-	if bad {
+// failIf fails with a fault where wrong is true.
+func (f *fields) failIf(wrong bool, fault *Fault) {
+	if wrong {
 		f.fail(fault)
 	}
 }
 
+// accept makes names known whose values change no answer.
+func (f *fields) accept(names ...string) { f.known = append(f.known, names...) }
+
 // raw returns a field's JSON, nil where it is absent.
 func (f *fields) raw(name string) json.RawMessage {
-	f.known = append(f.known, name)
+	f.accept(name)
 	if f.fault != nil {
 		return nil
 	}
@@ -43,10 +58,11 @@ func (f *fields) raw(name string) json.RawMessage {
 
 // value is raw, but treats null as absent: clients send null for fields that they leave open.
 func (f *fields) value(name string) json.RawMessage {
-	if raw := f.raw(name); string(raw) != "null" {
-		return raw
+	raw := f.raw(name)
+	if string(raw) == "null" {
+		return nil
 	}
-	return nil
+	return raw
 }
 
 // has reports whether a field is there and not null.
@@ -56,26 +72,31 @@ func (f *fields) has(name string) bool { return f.value(name) != nil }
 // should be.
 func (f *fields) decode(name string, to any, want string) bool {
 	raw := f.value(name)
-	if raw != nil && json.Unmarshal(raw, to) != nil {
-		f.wrongType(name, raw, want)
+	if raw == nil {
 		return false
 	}
-	return raw != nil
+	if json.Unmarshal(raw, to) != nil {
+		f.failType(name, raw, want)
+		return false
+	}
+	return true
 }
 
-func (f *fields) wrongType(name string, raw []byte, want string) {
+// failType fails because a field's JSON is of another type than want says. The error shows a number
+// as it is, but of other values only the type: they may be long, or private.
+func (f *fields) failType(name string, raw []byte, want string) {
 	found := jsonline.ValueKind(raw)
 	if found == "a number" {
-		found = cut(string(raw))
+		found = truncate(string(raw))
 	}
-	f.fail(bad("wrong_type", name, "%s is %s, want %s", name, found, want))
+	f.fail(fieldFault("wrong_type", name, "%s is %s, want %s", name, found, want))
 }
 
-// cut shortens a text for an error.
-func cut(text string) string {
-	const most = 40
-	if len(text) > most {
-		return text[:most] + "..."
+// truncate shortens a text for an error.
+func truncate(text string) string {
+	const maxBytes = 40
+	if len(text) > maxBytes {
+		return text[:maxBytes] + "..."
 	}
 	return text
 }
@@ -86,69 +107,72 @@ func (f *fields) text(name string) string {
 	if raw == nil {
 		return ""
 	}
-	return f.textOf(name, raw)
+	return f.parseText(name, raw)
 }
 
-func (f *fields) textOf(name string, raw []byte) (text string) {
+// parseText returns the text that raw is, the value of a field or a part of it.
+func (f *fields) parseText(name string, raw []byte) (text string) {
 	if raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
-		f.wrongType(name, raw, "a text")
+		f.failType(name, raw, "a text")
 	}
 	return text
 }
 
-// needed reads a text that must be there.
-func (f *fields) needed(name string) string {
-	f.refuse(!f.has(name), missing(name, "a text"))
+// requiredText reads a text that must be there.
+func (f *fields) requiredText(name string) string {
+	f.failIf(!f.has(name), missingFault(name, "a text"))
 	return f.text(name)
 }
 
-// flag reads true or false.
+// flag reads true or false, false where it is absent.
 func (f *fields) flag(name string) (on bool) {
 	f.decode(name, &on, "true or false")
 	return on
 }
 
-// whole reads a whole number, def where it is absent. null is refused.
-func (f *fields) whole(name string, least, most, def int) int {
+// integer reads a whole number from low to high, or byDefault where it is absent. null is refused.
+func (f *fields) integer(name string, low, high, byDefault int) int {
 	raw := f.raw(name)
 	if raw == nil {
-		return def
+		return byDefault
 	}
-	return f.wholeOf(name, raw, least, most)
+	return f.parseInteger(name, raw, low, high)
 }
 
-// maybe reads a whole number that may be null, def where it is absent.
-func (f *fields) maybe(name string, least, most, def int) int {
+// integerOrNull is integer, but treats null as absent.
+func (f *fields) integerOrNull(name string, low, high, byDefault int) int {
 	raw := f.value(name)
 	if raw == nil {
-		return def
+		return byDefault
 	}
-	return f.wholeOf(name, raw, least, most)
+	return f.parseInteger(name, raw, low, high)
 }
 
-func (f *fields) wholeOf(name string, raw []byte, least, most int) int {
-	want := fmt.Sprintf("%d to %d", least, most)
+// parseInteger returns the whole number that raw is.
+func (f *fields) parseInteger(name string, raw []byte, low, high int) int {
+	want := fmt.Sprintf("%d to %d", low, high)
 	text := string(raw)
-	if !isWhole(text) {
-		f.wrongType(name, raw, "a whole number, "+want)
-		return least
+	if !isInteger(text) {
+		f.failType(name, raw, "a whole number, "+want)
+		return low
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		f.fail(outOfRange(name, cut(text), want))
-		return least
+	if err != nil || n < low || n > high {
+		f.fail(rangeFault(name, truncate(text), want))
+		return low
 	}
 	return n
 }
 
-// isWhole reports whether a number is written with digits alone.
-func isWhole(text string) bool {
+// isInteger reports whether a number is written with digits alone.
+func isInteger(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
 	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// seed reads a seed from its digits, in a number or a text, so that no float64 is between.
-func (f *fields) seed(name string) (seed uint64, given bool) {
+// seed reads a seed from its digits, in a number or a text. It is never a float64, which could not
+// hold all seeds.
+func (f *fields) seed(name string) (seed uint64, found bool) {
 	raw := f.value(name)
 	if raw == nil {
 		return 0, false
@@ -156,23 +180,23 @@ func (f *fields) seed(name string) (seed uint64, given bool) {
 	text := string(raw)
 	switch jsonline.ValueKind(raw) {
 	case "a text":
-		text = f.textOf(name, raw)
+		text = f.parseText(name, raw)
 	case "a number":
 	default:
-		f.wrongType(name, raw, "a whole number")
+		f.failType(name, raw, "a whole number")
 		return 0, true
 	}
 	seed, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || !isWhole(text) {
-		f.fail(outOfRange(name, cut(text), "a whole number, 0 to 18446744073709551615"))
+	if err != nil || !isInteger(text) {
+		f.fail(rangeFault(name, truncate(text), "a whole number, 0 to 18446744073709551615"))
 	}
 	return seed, true
 }
 
-// list reads the elements of a list.
-func (f *fields) list(name string, raw []byte) (list []json.RawMessage) {
+// parseList returns the elements of the list that raw is.
+func (f *fields) parseList(name string, raw []byte) (list []json.RawMessage) {
 	if json.Unmarshal(raw, &list) != nil {
-		f.wrongType(name, raw, "a list")
+		f.failType(name, raw, "a list")
 	}
 	return list
 }
@@ -184,100 +208,109 @@ func (f *fields) texts(name string) []string {
 		return nil
 	}
 	if raw[0] == '"' {
-		return []string{f.textOf(name, raw)}
+		return []string{f.parseText(name, raw)}
 	}
-	var out []string
-	for _, one := range f.list(name, raw) {
-		out = append(out, f.textOf(name, one))
+	var texts []string
+	for _, element := range f.parseList(name, raw) {
+		texts = append(texts, f.parseText(name, element))
 	}
-	return out
+	return texts
 }
 
-// word reads one of some words, the first of them where it is absent.
-func (f *fields) word(name string, words ...string) string {
+// oneOf reads one of some words, the first of them where it is absent.
+func (f *fields) oneOf(name string, words ...string) string {
 	raw := f.value(name)
 	if raw == nil {
 		return words[0]
 	}
-	text := f.textOf(name, raw)
-	f.refuse(!slices.Contains(words, text), outOfRange(name, param.Quote(text), param.JoinOr(words)))
+	text := f.parseText(name, raw)
+	if !slices.Contains(words, text) {
+		f.fail(rangeFault(name, param.Quote(text), param.JoinOr(words)))
+	}
 	return text
 }
 
-// neutral refuses fields that would change the answer and cannot, unless they have a value that
-// changes nothing. Values are compared as JSON.
-func (f *fields) neutral(name string, values ...string) {
+// requireNeutral refuses a field that would change the answer and cannot, unless it has one of the
+// values that change nothing. Values are compared as JSON, and numbers by their value: 0.0 is 0.
+func (f *fields) requireNeutral(name string, values ...string) {
 	raw := f.value(name)
-	if raw == nil || slices.Contains(values, compact(raw)) {
+	if raw == nil || slices.Contains(values, compactJSON(raw)) {
 		return
 	}
-	if x, err := strconv.ParseFloat(string(raw), 64); err == nil {
-		for _, v := range values {
-			if y, err := strconv.ParseFloat(v, 64); err == nil && x == y && !math.IsNaN(x) {
-				return
-			}
+	if x, err := strconv.ParseFloat(string(raw), 64); err == nil && !math.IsNaN(x) {
+		equal := func(value string) bool {
+			y, err := strconv.ParseFloat(value, 64)
+			return err == nil && x == y
+		}
+		if slices.ContainsFunc(values, equal) {
+			return
 		}
 	}
-	found := cut(string(raw))
-	if k := jsonline.ValueKind(raw); k == "an object" || k == "a list" {
-		found = k
+
+	found := truncate(string(raw))
+	if kind := jsonline.ValueKind(raw); kind == "an object" || kind == "a list" {
+		found = kind
 	}
 	want := "it left out"
 	if len(values) > 0 {
 		want = param.JoinOr(values)
 	}
-	f.fail(bad("unsupported_parameter", name, "%s is %s, want %s", name, found, want))
+	f.fail(fieldFault("unsupported_parameter", name, "%s is %s, want %s", name, found, want))
 }
 
 // ignored are fields of OpenAI's that change no byte of an answer.
 var ignored = []string{"user", "safety_identifier", "metadata", "store", "service_tier",
 	"prompt_cache_key"}
 
-// inner reads an object that is a field's value, or a part of one; at says where it is. Its fault
-// is that of f.
-func (f *fields) inner(at string, raw json.RawMessage, read func(o *fields)) {
+// readObject reads an object that is a field's value, or a part of one; path says where it is. Its
+// fault is that of f.
+func (f *fields) readObject(path string, raw json.RawMessage, read func(o *fields)) {
 	o := &fields{}
 	if json.Unmarshal(raw, &o.object) != nil || o.object == nil {
-		f.wrongType(at, raw, "an object")
+		f.failType(path, raw, "an object")
 		return
 	}
 	read(o)
-	if fault := o.end(); fault != nil {
-		fault.Param, fault.Message = at+"."+fault.Param, at+": "+fault.Message
+	if fault := o.finish(); fault != nil {
+		fault.Param = path + "." + fault.Param
+		fault.Message = path + ": " + fault.Message
 		f.fail(fault)
 	}
 }
 
-// each reads a list of objects, of at most some.
-func (f *fields) each(name string, most int, read func(o *fields)) {
+// readObjects reads a list of at most max objects.
+func (f *fields) readObjects(name string, max int, read func(o *fields)) {
 	raw := f.value(name)
 	if raw == nil {
 		return
 	}
-	list := f.list(name, raw)
-	f.refuse(len(list) > most,
-		bad("out_of_range", name, "%s is a list of %d, want at most %d", name, len(list), most))
-	for i, one := range list {
+	list := f.parseList(name, raw)
+	if len(list) > max {
+		f.fail(fieldFault("out_of_range", name, "%s is a list of %d, want at most %d", name,
+			len(list), max))
+	}
+	for i, element := range list {
 		if f.fault != nil {
 			return
 		}
-		f.inner(fmt.Sprintf("%s[%d]", name, i), one, read)
+		f.readObject(fmt.Sprintf("%s[%d]", name, i), element, read)
 	}
 }
 
-// maybeInner reads an object that may be left out.
-func (f *fields) maybeInner(name string, read func(o *fields)) {
+// readOptionalObject reads an object that may be left out.
+func (f *fields) readOptionalObject(name string, read func(o *fields)) {
 	if raw := f.value(name); raw != nil {
-		f.inner(name, raw, read)
+		f.readObject(name, raw, read)
 	}
 }
 
-// end returns the first fault or, without one, refuses fields that were never read.
-func (f *fields) end() *Fault {
+// finish returns the first fault or, without one, refuses fields that were never read: a
+// misspelled field would otherwise change nothing, and nobody would notice.
+func (f *fields) finish() *Fault {
 	if f.fault != nil {
 		return f.fault
 	}
-	f.known = append(f.known, ignored...)
+	f.accept(ignored...)
 	var unknown []string
 	for name := range f.object {
 		if !slices.Contains(f.known, name) {
@@ -287,7 +320,8 @@ func (f *fields) end() *Fault {
 	if len(unknown) == 0 {
 		return nil
 	}
-	name := slices.Min(unknown) // the same each time
+
+	name := slices.Min(unknown) // the same each time, although a map has no order
 	text := fmt.Sprintf("unknown field %s", param.Quote(name))
 	near := param.Nearest(name, f.known)
 	if lower := strings.ToLower(name); near == nil && slices.Contains(f.known, lower) {
@@ -296,5 +330,5 @@ func (f *fields) end() *Fault {
 	if len(near) > 0 {
 		text += ", did you mean " + param.JoinOr(near) + "?"
 	}
-	return bad("unknown_parameter", name, "%s", text)
+	return fieldFault("unknown_parameter", name, "%s", text)
 }

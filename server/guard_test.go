@@ -135,11 +135,11 @@ func TestHostsAndOrigins(t *testing.T) {
 // Options that no server can run with are refused when it is made, and so is no model.
 func TestOptionsAreChecked(t *testing.T) {
 	for want, o := range map[string]server.Options{
-		"queue is -1, want more than 0, or 0 for the usual":         {Queue: -1},
-		"memory is -1, want more than 0, or 0 for the usual":        {Memory: -1},
-		"cache is -1, want more than 0, or 0 for the usual":         {Cache: -1},
-		"timeout is -1s, want more than 0, or 0 for the usual":      {Timeout: -time.Second},
-		"rows is -1, want more than 0, or 0 for the usual":          {Rows: -1},
+		"queue is -1, want more than 0, or 0 for the default":       {Queue: -1},
+		"memory is -1, want more than 0, or 0 for the default":      {Memory: -1},
+		"cache is -1, want more than 0, or 0 for the default":       {Cache: -1},
+		"timeout is -1s, want more than 0, or 0 for the default":    {Timeout: -time.Second},
+		"rows is -1, want more than 0, or 0 for the default":        {Rows: -1},
 		`voices is "guard_test.go", want a folder that can be read`: {Voices: "guard_test.go"},
 	} {
 		s, err := server.New(o)

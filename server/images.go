@@ -17,49 +17,65 @@ import (
 	"unmask/server/engine"
 )
 
-// pictureForm is the form in which pictures are answered.
+// pictureForm is the form in which pictures are answered. Its exported fields are part of a call's
+// key.
 type pictureForm struct {
-	Format   string // b64_json or url
-	Codes    bool
-	Partials int // pictures on the way of each; -1: after every step
-	Fit      string
-	Base     string // of URLs: how the client reaches the server
-	event    string // of streams: image_generation or image_edit
-	cells    []int  // that an edit makes new
+	// Format is b64_json or url.
+	Format string
+
+	// Codes reports whether the answer has the codes of the pictures.
+	Codes bool
+
+	// Partials is the number of unfinished pictures that a stream sends of each. -1 is one after
+	// every step.
+	Partials int
+
+	Fit string
+
+	// Base begins URLs: it is how the client reaches the server.
+	Base string
+
+	// eventPrefix begins the names of a stream's events: image_generation or image_edit.
+	eventPrefix string
+
+	// cells are those that an edit makes new.
+	cells []int
 }
 
-// readPicture reads the fields that all ways to make pictures have in common.
-func readPicture(r *http.Request, f *fields, m *servedModel) (form pictureForm, st streaming) {
-	st = readStream(f)
-	if st.form == "diffusing" {
-		st.form = "openai"
+// readPictureForm reads the fields that all ways to make pictures have in common.
+func readPictureForm(r *http.Request, f *fields, m *servedModel) (form pictureForm,
+	options streamOptions) {
+	options = readStreamOptions(f)
+	if options.form == streamsDiffusing {
+		options.form = streamsSettled
 	}
-	if form.Format = f.word("response_format", "b64_json", "url"); form.Format == "url" {
+	form.Format = f.oneOf("response_format", "b64_json", "url")
+	if form.Format == "url" {
 		form.Base = baseURL(r)
 	}
-	f.word("output_format", "png")
+	f.oneOf("output_format", "png")
 	form.Codes = f.flag("codes")
 	if raw := f.value("partial_images"); string(raw) == `"all"` {
 		form.Partials = -1
 	} else if raw != nil {
-		form.Partials = f.wholeOf("partial_images", raw, 0, 3)
+		form.Partials = f.parseInteger("partial_images", raw, 0, 3)
 	}
-	f.neutral("quality", `"auto"`, `"standard"`)
-	f.neutral("background", `"auto"`, `"opaque"`)
-	f.neutral("output_compression", "100")
-	f.neutral("moderation", `"auto"`, `"low"`)
-	f.neutral("style")
-	f.neutral("input_fidelity")
+	f.requireNeutral("quality", `"auto"`, `"standard"`)
+	f.requireNeutral("background", `"auto"`, `"opaque"`)
+	f.requireNeutral("output_compression", "100")
+	f.requireNeutral("moderation", `"auto"`, `"low"`)
+	f.requireNeutral("style")
+	f.requireNeutral("input_fidelity")
 	if size := f.text("size"); size != "" && size != "auto" && f.fault == nil {
-		if own := m.size(); size != own {
-			f.fail(outOfRange("size", param.Quote(size), "auto or "+own))
+		if modelSize := m.pictureSize(); size != modelSize {
+			f.fail(rangeFault("size", param.Quote(size), "auto or "+modelSize))
 		}
 	}
-	return form, st
+	return form, options
 }
 
-// size returns the size of the model's pictures, such as 256x256.
-func (m *servedModel) size() string {
+// pictureSize returns the size of the model's pictures, such as 256x256.
+func (m *servedModel) pictureSize() string {
 	width, height, err := m.Pictures.Size()
 	if err != nil {
 		return "auto"
@@ -69,26 +85,36 @@ func (m *servedModel) size() string {
 
 // readSubject reads what pictures are drawn from: prompt, class and negative.
 func readSubject(f *fields, m *servedModel, r *unmask.Request) {
-	f.into(r, "prompt", "negative", "class")
+	f.decodeInto(r, "prompt", "negative", "class")
 	if f.flag("ignore_prompt") && !m.spec.Prompt {
 		r.Prompt = ""
 	}
 }
 
-// generations reads POST /v1/images/generations.
-func (s *Server) generations(r *http.Request, f *fields, m *servedModel) (q query, st streaming) {
+// readGenerations reads POST /v1/images/generations.
+func (s *Server) readGenerations(r *http.Request, f *fields, m *servedModel) (q query,
+	options streamOptions) {
 	set := readSettings(f)
-	form, st := readPicture(r, f, m)
+	form, options := readPictureForm(r, f, m)
 	readSubject(f, m, &set.request)
 	q.sequences = set.prepare(r.Context(), f, m, nil, nil, set.request)
-	form.event = "image_generation"
-	q.kind, q.prefix, q.model, q.set, q.form = "images", "img-", m, set, form
-	q.answers = func(made *call) (*answer, *Fault) { return pictureAnswer(made, form) }
-	return q, st
+	form.eventPrefix = "image_generation"
+	q.kind = "images"
+	q.setPictures(m, set, form)
+	return q, options
 }
 
-// pictures is the answer of routes that make pictures.
-type pictures struct {
+// setPictures sets what all queries for pictures have in common.
+func (q *query) setPictures(m *servedModel, set settings, form pictureForm) {
+	q.idPrefix = "img-"
+	q.model = m
+	q.settings = set
+	q.answerKey = form
+	q.makeAnswer = func(c *call) (*answer, *Fault) { return answerPictures(c, form) }
+}
+
+// pictureAnswer is the answer of routes that make pictures.
+type pictureAnswer struct {
 	Created int64      `json:"created"`
 	Data    []picture  `json:"data"`
 	Size    string     `json:"size"`
@@ -110,38 +136,41 @@ type imageUsage struct {
 	Details map[string]int `json:"input_tokens_details"`
 }
 
-// pictureAnswer makes the answer of finished sequences.
-func pictureAnswer(made *call, form pictureForm) (*answer, *Fault) {
-	out := pictures{Created: made.Created.Unix(), Data: []picture{}, Size: made.model.size(),
-		Format: "png", Unmask: made.info()}
+// answerPictures makes the answer of finished sequences.
+func answerPictures(c *call, form pictureForm) (*answer, *Fault) {
+	out := pictureAnswer{Created: c.Created.Unix(), Data: []picture{}, Size: c.model.pictureSize(),
+		Format: "png", Unmask: c.info()}
 	a := &answer{}
-	for i, m := range made.Members {
-		data, err := made.model.picture(m.Tokens, m.Request.Condition)
+	for i, m := range c.Members {
+		data, err := c.model.encodePicture(m.Tokens, m.Request.Condition)
 		if err != nil {
-			return nil, fault(http.StatusInternalServerError, "decode_failed", "picture %d: %s", i,
+			return nil, newFault(http.StatusInternalServerError, "decode_failed", "picture %d: %s", i,
 				oneLine(err))
 		}
 		a.images = append(a.images, data)
-		p := picture{URL: fmt.Sprintf("%s/v1/results/%s/%d.png", form.Base, made.Key, i)}
 		if form.Format == "b64_json" {
-			p = picture{Base64: base64.StdEncoding.EncodeToString(data)}
+			out.Data = append(out.Data, picture{Base64: base64.StdEncoding.EncodeToString(data)})
+		} else {
+			url := fmt.Sprintf("%s/v1/results/%s/%d.png", form.Base, c.Key, i)
+			out.Data = append(out.Data, picture{URL: url})
 		}
-		out.Data = append(out.Data, p)
 		if form.Codes {
 			out.Unmask.Codes = append(out.Unmask.Codes, m.Tokens)
 		}
-		out.Usage.Output += made.model.spec.CountMasked(m.Request.Known)
+		out.Usage.Output += c.model.spec.CountMasked(m.Request.Known)
 	}
-	out.Unmask.Cells, out.Unmask.Fit = form.cells, form.Fit
+	out.Unmask.Cells = form.cells
+	out.Unmask.Fit = form.Fit
 	out.Usage.Total = out.Usage.Output
 	out.Usage.Details = map[string]int{"text_tokens": 0, "image_tokens": 0}
-	a.body, a.parts = encode(out), out
+	a.body = encodeJSON(out)
+	a.details = out
 	return a, nil
 }
 
-// picture returns the PNG of codes; masked cells are checkered.
-func (m *servedModel) picture(codes []int32, c *model.Condition) ([]byte, error) {
-	filled, hidden, err := m.Pictures.Fill(codes)
+// encodePicture returns the PNG of codes. Masked cells are checkered.
+func (m *servedModel) encodePicture(codes []int32, c *model.Condition) ([]byte, error) {
+	filled, masked, err := m.Pictures.Fill(codes)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +178,7 @@ func (m *servedModel) picture(codes []int32, c *model.Condition) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	cells, err := m.Pictures.Cells(hidden)
+	cells, err := m.Pictures.Cells(masked)
 	if err != nil {
 		return nil, err
 	}
@@ -159,9 +188,9 @@ func (m *servedModel) picture(codes []int32, c *model.Condition) ([]byte, error)
 	return data.Bytes(), err
 }
 
-// partialAt reports whether a picture is sent after a step: evenly, and never after the last, which
-// is the answer itself.
-func (form *pictureForm) partialAt(step, steps int, done bool) (number int, is bool) {
+// partialAfter reports whether an unfinished picture is sent after a step, and its number. They are
+// sent evenly, and never after the last step, which is the answer itself.
+func (form *pictureForm) partialAfter(step, steps int, done bool) (number int, ok bool) {
 	if done || form.Partials == 0 {
 		return 0, false
 	}
@@ -169,7 +198,7 @@ func (form *pictureForm) partialAt(step, steps int, done bool) (number int, is b
 		return step - 1, true
 	}
 	for i := range form.Partials {
-		if at := (i + 1) * steps / (form.Partials + 1); at == step {
+		if (i+1)*steps/(form.Partials+1) == step {
 			return i, true
 		}
 	}
@@ -199,83 +228,97 @@ type imageStep struct {
 	Of     int `json:"of"`
 }
 
-// openCells is a stream of one call's pictures as their cells open.
-type openCells struct {
+// pictureStream is a stream of one call's pictures as their cells open.
+type pictureStream struct {
 	*stream
-	call   *call
-	form   pictureForm
-	native bool      // the events are the native ones and those of partial pictures
-	codes  [][]int32 // by choice: the codes so far
+	call *call
+	form pictureForm
+
+	// isNative reports whether the native events are sent beside those of partial pictures.
+	isNative bool
+
+	// codes are those so far of each choice.
+	codes [][]int32
 }
 
-// event returns what all events of a call's pictures share.
-func (p *openCells) event(kind string, data []byte) imageEvent {
-	return imageEvent{Type: p.form.event + kind, Base64: base64.StdEncoding.EncodeToString(data),
-		Created: p.call.Created.Unix(), Size: p.call.model.size(), Format: "png", Quality: "auto",
-		Ground: "opaque"}
+// newEvent returns what all events of a call's pictures share. data is a PNG.
+func (p *pictureStream) newEvent(suffix string, data []byte) imageEvent {
+	return imageEvent{
+		Type:    p.form.eventPrefix + suffix,
+		Base64:  base64.StdEncoding.EncodeToString(data),
+		Created: p.call.Created.Unix(),
+		Size:    p.call.model.pictureSize(),
+		Format:  "png",
+		Quality: "auto",
+		Ground:  "opaque",
+	}
 }
 
-// cells streams pictures as their cells open: OpenAI's events or, among the native ones, those of
-// partial pictures. The native form, also of texts, is start, step, done or error; all its data
-// lines but the last are a trace.
-func (s *stream) cells(made *call, form pictureForm, native bool) error {
-	p := &openCells{stream: s, call: made, form: form, native: native}
-	for _, m := range made.Members {
+// sendPictures streams pictures as their cells open: OpenAI's events or, among the native ones,
+// those of partial pictures. The native form, also of texts, is start, step, done or error; all its
+// data lines but the last are a trace.
+func (s *stream) sendPictures(c *call, form pictureForm, isNative bool) error {
+	p := &pictureStream{stream: s, call: c, form: form, isNative: isNative}
+	for _, m := range c.Members {
 		p.codes = append(p.codes, slices.Clone(m.Start()))
 	}
-	if native {
-		if err := s.send("start", "", encode(made.start())); err != nil {
+	if isNative {
+		if err := s.sendEvent("start", "", encodeJSON(c.startEvent())); err != nil {
 			return err
 		}
 		if err := s.flush(); err != nil {
 			return err
 		}
 	}
-	return s.finish(made, s.follow(made, p.step), func(a *answer, f *Fault) error {
-		switch {
-		case f != nil:
-			return s.send("error", "", f.JSON())
-		case native:
-			return s.send("done", "", a.body)
+	return s.finish(c, s.follow(c, p.sendStep), func(a *answer, f *Fault) error {
+		if f != nil {
+			return s.sendEvent("error", "", f.JSON())
 		}
-		return p.completed(a)
+		if isNative {
+			return s.sendEvent("done", "", a.body)
+		}
+		return p.sendCompleted(a)
 	})
 }
 
-// step follows step n of all and sends its events.
-func (p *openCells) step(n int, e engine.Event) error {
-	codes := e.Apply(p.codes[e.Choice], p.call.model.spec.Mask)
+// sendStep sends the events of step n of all.
+func (p *pictureStream) sendStep(n int, e engine.Event) error {
+	spec := p.call.model.spec
+	codes := e.Apply(p.codes[e.Choice], spec.Mask)
 	p.codes[e.Choice] = codes
-	if p.native {
-		if err := p.send("step", fmt.Sprint(n), encode(e.Step)); err != nil {
+	if p.isNative {
+		if err := p.sendEvent("step", fmt.Sprint(n), encodeJSON(e.Step)); err != nil {
 			return err
 		}
 	}
-	number, is := p.form.partialAt(e.Step.Step, e.Steps, e.Done)
-	if !is {
+	number, ok := p.form.partialAfter(e.Step.Step, e.Steps, e.Done)
+	if !ok {
 		return nil
 	}
-	data, err := p.call.model.picture(codes, p.call.Members[e.Choice].Request.Condition)
+
+	condition := p.call.Members[e.Choice].Request.Condition
+	data, err := p.call.model.encodePicture(codes, condition)
 	if err != nil {
-		return fault(http.StatusInternalServerError, "decode_failed", "%s", oneLine(err))
+		return newFault(http.StatusInternalServerError, "decode_failed", "%s", oneLine(err))
 	}
-	partial := p.event(".partial_image", data)
+	partial := p.newEvent(".partial_image", data)
 	partial.Partial = &number
 	partial.Unmask = imageStep{Choice: e.Choice, Step: e.Step.Step, Steps: e.Steps,
-		Open: len(codes) - p.call.model.spec.CountMasked(codes), Of: len(codes)}
-	return p.send(partial.Type, "", encode(partial))
+		Open: len(codes) - spec.CountMasked(codes), Of: len(codes)}
+	return p.sendEvent(partial.Type, "", encodeJSON(partial))
 }
 
-// completed sends OpenAI's last event of each picture.
-func (p *openCells) completed(a *answer) error {
-	parts := a.parts.(pictures)
+// sendCompleted sends OpenAI's last event of each picture.
+func (p *pictureStream) sendCompleted(a *answer) error {
+	details := a.details.(pictureAnswer)
 	for i, data := range a.images {
-		last := p.event(".completed", data)
-		last.Usage, last.Unmask = &parts.Usage, struct {
+		completed := p.newEvent(".completed", data)
+		completed.Usage = &details.Usage
+		completed.Unmask = struct {
 			Choice int `json:"choice"`
 			unmaskInfo
-		}{i, parts.Unmask}
-		if err := p.send(last.Type, "", encode(last)); err != nil {
+		}{i, details.Unmask}
+		if err := p.sendEvent(completed.Type, "", encodeJSON(completed)); err != nil {
 			return err
 		}
 	}
@@ -285,18 +328,29 @@ func (p *openCells) completed(a *answer) error {
 // startEvent is the header of a trace, and where the call stands.
 type startEvent struct {
 	traces.Header
-	Key     string  `json:"key"`
-	ID      string  `json:"id"`
-	First   int     `json:"first"`
-	Choices int     `json:"choices"`
-	Rows    int64   `json:"rows"` // of all steps, at most
-	Ahead   int     `json:"ahead"`
-	Wait    float64 `json:"wait_seconds"`
+	Key     string `json:"key"`
+	ID      string `json:"id"`
+	First   int    `json:"first"`
+	Choices int    `json:"choices"`
+
+	// Rows are those of all steps, at most.
+	Rows int64 `json:"rows"`
+
+	// Ahead is the number of calls that take their steps before, for Wait seconds.
+	Ahead int     `json:"ahead"`
+	Wait  float64 `json:"wait_seconds"`
 }
 
-func (c *call) start() startEvent {
+func (c *call) startEvent() startEvent {
 	ahead, wait := c.Ahead()
-	return startEvent{Header: c.header(), Key: c.Key, ID: c.id(),
-		First: int(c.sequences[0].Index), Choices: len(c.Members), Rows: c.Rows,
-		Ahead: ahead, Wait: math.Round(wait*1000) / 1000}
+	return startEvent{
+		Header:  c.traceHeader(),
+		Key:     c.Key,
+		ID:      c.id(),
+		First:   int(c.sequences[0].Index),
+		Choices: len(c.Members),
+		Rows:    c.Rows,
+		Ahead:   ahead,
+		Wait:    math.Round(wait*1000) / 1000,
+	}
 }

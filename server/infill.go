@@ -11,86 +11,102 @@ import (
 	"unmask/internal/jsonline"
 )
 
-// holeNames are the fields of /v1/infill that a request has by other names.
-var holeNames = map[string]string{"infill": "text"}
+// infillNames are the fields of /v1/infill that a request has by other names.
+var infillNames = map[string]string{"infill": "text"}
 
-// infill reads POST /v1/infill: parts, text or tokens.
-func (s *Server) infill(r *http.Request, f *fields, m *servedModel) (q query, st streaming) {
+// readInfill reads POST /v1/infill: parts, text or tokens.
+func (s *Server) readInfill(r *http.Request, f *fields, m *servedModel) (q query,
+	options streamOptions) {
 	set := readSettings(f)
-	st = readStream(f)
-	textOnly(f, &set, m)
-	noTools(f)
-	logs := f.has("logprobs")
-	f.maybe("logprobs", 0, 1, 0)
+	options = readStreamOptions(f)
+	readTextFields(f, &set, m)
+	refuseTools(f)
+	logProbs := f.has("logprobs")
+	f.integerOrNull("logprobs", 0, 1, 0)
 	set.readHoles(f, m)
-	f.refuse(st.form == "openai" || st.form == "diffusing",
-		bad("unsupported_parameter", "stream", `stream is true, want "events" or false: holes `+
-			"may be anywhere"))
-	q.sequences = set.prepare(r.Context(), f, m, holeNames,
-		bad("no_hole", "parts", "there is no hole, want one at least"), set.request)
+	f.failIf(options.form == streamsSettled || options.form == streamsDiffusing,
+		fieldFault("unsupported_parameter", "stream",
+			`stream is true, want "events" or false: holes may be anywhere`))
+	noHole := fieldFault("no_hole", "parts", "there is no hole, want one at least")
+	q.sequences = set.prepare(r.Context(), f, m, infillNames, noHole, set.request)
 	if f.fault != nil {
-		return q, st
+		return q, options
 	}
+
 	length := len(q.sequences[0].Known)
-	free := m.spec.CountMasked(q.sequences[0].Known)
-	used := usage{Prompt: length - free, Completion: set.n * free, Total: length - free + set.n*free}
-	form := textForm{m.AnswerOf(&set.request, &q.sequences[0]), logs, m}
-	q.kind, q.prefix, q.model, q.set, q.form = "infill", "infill-", m, set, form
-	q.answers = func(made *call) (*answer, *Fault) { return infillAnswer(made, &form, used) }
-	return q, st
+	masked := m.spec.CountMasked(q.sequences[0].Known)
+	used := usage{Prompt: length - masked, Completion: set.n * masked}
+	used.Total = used.Prompt + used.Completion
+	form := textForm{m.AnswerOf(&set.request, &q.sequences[0]), logProbs, m}
+	q.kind = "infill"
+	q.idPrefix = "infill-"
+	q.model = m
+	q.settings = set
+	q.answerKey = form
+	q.makeAnswer = func(c *call) (*answer, *Fault) { return answerInfill(c, &form, used) }
+	return q, options
 }
 
 // readHoles reads what is known and where the holes are.
 func (s *settings) readHoles(f *fields, m *servedModel) {
-	parts, text, ids := f.value("parts"), f.value("text"), f.value("tokens")
-	given := slices.DeleteFunc([]json.RawMessage{parts, text, ids}, func(raw json.RawMessage) bool {
-		return raw == nil
-	})
-	f.refuse(len(given) != 1,
-		bad("missing", "parts", "parts, text and tokens: %d of them are given, want one", len(given)))
+	parts := f.value("parts")
+	text := f.value("text")
+	ids := f.value("tokens")
+	count := 0
+	for _, raw := range []json.RawMessage{parts, text, ids} {
+		if raw != nil {
+			count++
+		}
+	}
+	f.failIf(count != 1, fieldFault("missing", "parts",
+		"parts, text and tokens: %d of them are given, want one", count))
+	if f.fault != nil {
+		return
+	}
+
 	switch {
-	case f.fault != nil:
-	case text != nil:
-		if s.request.Infill = f.textOf("text", text); s.request.Infill == "" && f.fault == nil {
-			f.fail(bad("no_hole", "text", "text is empty, want one with a hole such as [20]"))
+	case text != nil: // Prepare finds its holes
+		s.request.Infill = f.parseText("text", text)
+		if s.request.Infill == "" && f.fault == nil {
+			f.fail(fieldFault("no_hole", "text", "text is empty, want one with a hole such as [20]"))
 		}
 		return
 	case parts != nil:
-		s.request.Tokens = readParts(f, f.list("parts", parts), m)
+		s.request.Tokens = readParts(f, f.parseList("parts", parts), m)
 	default:
-		s.request.Tokens = readIDs(f, "tokens", f.list("tokens", ids), m, true)
+		s.request.Tokens = readTokenIDs(f, "tokens", f.parseList("tokens", ids), m, true)
 	}
-	f.refuse(!slices.Contains(s.request.Tokens, m.spec.Mask),
-		bad("no_hole", "parts", "there is no hole, want one at least"))
+	f.failIf(!slices.Contains(s.request.Tokens, m.spec.Mask),
+		fieldFault("no_hole", "parts", "there is no hole, want one at least"))
 }
 
 // readParts reads texts and numbers of masked positions.
 func readParts(f *fields, parts []json.RawMessage, m *servedModel) (tokens []int32) {
 	length := m.spec.Length()
-	for i, one := range parts {
+	for i, part := range parts {
 		switch {
-		case jsonline.ValueKind(one) == "a text":
-			ids, err := m.Text.Encode(f.textOf("parts", one))
+		case jsonline.ValueKind(part) == "a text":
+			ids, err := m.Text.Encode(f.parseText("parts", part))
 			if err != nil {
-				f.fail(bad("out_of_range", "parts", "part %d: %s", i, oneLine(err)))
+				f.fail(fieldFault("out_of_range", "parts", "part %d: %s", i, oneLine(err)))
 				return nil
 			}
 			tokens = append(tokens, ids...)
-		case isWhole(string(one)):
+		case isInteger(string(part)):
 			var n int
-			if json.Unmarshal(one, &n) != nil || n < 1 || n > length {
-				f.fail(outOfRange("parts", cut(string(one)),
+			if json.Unmarshal(part, &n) != nil || n < 1 || n > length {
+				f.fail(rangeFault("parts", truncate(string(part)),
 					fmt.Sprintf("holes of 1 to %d tokens, at index %d", length, i)))
 				return nil
 			}
 			tokens = append(tokens, slices.Repeat([]int32{m.spec.Mask}, n)...)
 		default:
-			f.fail(bad("wrong_type", "parts", "part %d is %s, want a text or a number of tokens", i,
-				jsonline.ValueKind(one)))
+			f.fail(fieldFault("wrong_type", "parts",
+				"part %d is %s, want a text or a number of tokens", i, jsonline.ValueKind(part)))
 			return nil
 		}
 		if len(tokens) > length {
-			f.fail(tooLong("parts", len(tokens), length))
+			f.fail(tooLongFault("parts", len(tokens), length))
 			return nil
 		}
 	}
@@ -102,7 +118,8 @@ type infillChoice struct {
 	Text   string  `json:"text"`
 	Tokens []int32 `json:"tokens"`
 	Holes  []hole  `json:"holes"`
-	// of choice: each text with its probability
+
+	// Choices are the texts of choice with their probabilities.
 	Choices []constrain.Choice `json:"choices,omitempty"`
 }
 
@@ -114,31 +131,39 @@ type hole struct {
 	LogProbs *logProbs `json:"logprobs"`
 }
 
-// infillAnswer makes the answer of finished sequences.
-func infillAnswer(made *call, form *textForm, used usage) (*answer, *Fault) {
-	a := newChoices[infillChoice](made, "infill")
-	a.Usage, a.Unmask = &used, made.info()
-	for i, m := range made.Members {
-		t := form.Render(m.Tokens)
-		pieces, tokens := t.Pieces(), t.Tokens()
-		c := infillChoice{Index: i, Text: t.Text, Tokens: m.Tokens, Holes: []hole{},
+// answerInfill makes the answer of finished sequences.
+func answerInfill(c *call, form *textForm, used usage) (*answer, *Fault) {
+	list := newChoiceList[infillChoice](c, "infill")
+	list.Usage = &used
+	list.Unmask = c.info()
+	for i, m := range c.Members {
+		rendered := form.Render(m.Tokens)
+		pieces := rendered.Pieces()
+		tokens := rendered.Tokens()
+		choice := infillChoice{Index: i, Text: rendered.Text, Tokens: m.Tokens, Holes: []hole{},
 			Choices: m.Choices}
-		for at := 0; at < len(m.Free); at++ {
-			if !m.Free[at] {
+		for start := 0; start < len(m.Free); start++ {
+			if !m.Free[start] {
 				continue
 			}
-			from := at
-			for at < len(m.Free) && m.Free[at] {
-				at++
+			end := start
+			for end < len(m.Free) && m.Free[end] {
+				end++
 			}
-			h := hole{Start: from, Length: at - from,
-				Text: strings.Join(pieces[min(from, len(pieces)):min(at, len(pieces))], "")}
+
+			// A text that ends early has fewer pieces than positions.
+			from := min(start, len(pieces))
+			to := min(end, len(pieces))
+			h := hole{Start: start, Length: end - start, Text: strings.Join(pieces[from:to], "")}
 			if form.LogProbs {
-				h.LogProbs = form.logProbs(m, tokens[min(from, len(tokens)):min(at, len(tokens))])
+				from = min(start, len(tokens))
+				to = min(end, len(tokens))
+				h.LogProbs = form.logProbs(m, tokens[from:to])
 			}
-			c.Holes = append(c.Holes, h)
+			choice.Holes = append(choice.Holes, h)
+			start = end
 		}
-		a.Choices = append(a.Choices, c)
+		list.Choices = append(list.Choices, choice)
 	}
-	return &answer{body: encode(a), parts: used}, nil
+	return &answer{body: encodeJSON(list), details: used}, nil
 }

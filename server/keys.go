@@ -18,20 +18,23 @@ import (
 // concurrently.
 type Keys struct {
 	file string
-	list atomic.Pointer[[]key]
+	keys atomic.Pointer[[]clientKey]
 }
 
-// key is a client's name and the SHA-256 of its key.
-type key struct {
+// clientKey is a client's name and the SHA-256 of its key.
+type clientKey struct {
 	name string
 	sum  [sha256.Size]byte
 }
 
 // Bounds of a key, in bytes.
 const (
-	shortestKey = 8
-	longestKey  = 1024
+	minKeyBytes = 8
+	maxKeyBytes = 1024
 )
+
+// maxKeyFile bounds a file of keys or of a certificate, in bytes.
+const maxKeyFile = 1 << 20
 
 // LoadKeys reads a file of keys: a line NAME:KEY each, blank lines and those that begin with # left
 // out. Its owner alone may read it, and no two names have one key. Errors do not name the file.
@@ -40,10 +43,8 @@ func LoadKeys(file string) (*Keys, error) {
 	return k, k.Reload()
 }
 
-// maxKeys bounds a file of keys or of a certificate, in bytes.
-const maxKeys = 1 << 20
-
-// Reload reads the file again. After an error the keys stay as they were.
+// Reload reads the file again. After an error the keys stay as they were, so that a mistake in the
+// file locks nobody out.
 func (k *Keys) Reload() error {
 	info, err := os.Stat(k.file)
 	if err != nil {
@@ -52,11 +53,12 @@ func (k *Keys) Reload() error {
 	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
 		return fmt.Errorf("mode is %04o, want 0600: others may read it", mode.Perm())
 	}
-	text, err := atomicfile.ReadSmall(k.file, maxKeys)
+	text, err := atomicfile.ReadSmall(k.file, maxKeyFile)
 	if err != nil {
 		return atomicfile.WithoutPath(err)
 	}
-	var list []key
+
+	var keys []clientKey
 	owners := map[[sha256.Size]byte]string{}
 	for i, line := range strings.Split(string(text), "\n") {
 		line = strings.TrimSpace(line)
@@ -68,30 +70,32 @@ func (k *Keys) Reload() error {
 		owner := cmp.Or(owners[sum], name)
 		switch {
 		case !ok || !requestID.MatchString(name):
-			return fmt.Errorf("line %d is no NAME:KEY with a name of letters, digits, dots, dashes and "+
-				"underscores", i+1)
-		case len(secret) < shortestKey || len(secret) > longestKey:
-			return fmt.Errorf("line %d has a key of %d bytes, want %d to %d", i+1, len(secret), shortestKey,
-				longestKey)
+			return fmt.Errorf("line %d is no NAME:KEY with a name of letters, digits, dots, dashes "+
+				"and underscores", i+1)
+		case len(secret) < minKeyBytes || len(secret) > maxKeyBytes:
+			return fmt.Errorf("line %d has a key of %d bytes, want %d to %d", i+1, len(secret),
+				minKeyBytes, maxKeyBytes)
 		case owner != name:
 			return fmt.Errorf("line %d gives %s the key of %s, want one of its own", i+1, name, owner)
 		}
 		owners[sum] = name
-		list = append(list, key{name, sum})
+		keys = append(keys, clientKey{name, sum})
 	}
-	if len(list) == 0 {
+	if len(keys) == 0 {
 		return errors.New("there is no key, want lines NAME:KEY")
 	}
-	k.list.Store(&list)
+	k.keys.Store(&keys)
 	return nil
 }
 
-// find returns the name of a key, in the same time for every key.
+// find returns the name of a key. It compares all keys, each in constant time, so that the time of
+// an answer tells nothing about them.
 func (k *Keys) find(secret string) (name string, ok bool) {
 	sum := sha256.Sum256([]byte(secret))
-	for _, one := range *k.list.Load() {
-		if subtle.ConstantTimeCompare(sum[:], one.sum[:]) == 1 {
-			name, ok = one.name, true
+	for _, key := range *k.keys.Load() {
+		if subtle.ConstantTimeCompare(sum[:], key.sum[:]) == 1 {
+			name = key.name
+			ok = true
 		}
 	}
 	return name, ok
@@ -102,17 +106,18 @@ func (s *Server) authorize(r *http.Request) *Fault {
 	if s.o.Keys == nil {
 		return nil
 	}
-	given := r.Header.Get("Authorization")
-	if own := r.Header.Get("X-Api-Key"); given == "" && own != "" { // as Anthropic's clients send it
-		given = "Bearer " + own
+	credentials := r.Header.Get("Authorization")
+	if key := r.Header.Get("X-Api-Key"); credentials == "" && key != "" { // Anthropic's clients
+		credentials = "Bearer " + key
 	}
-	scheme, secret, _ := strings.Cut(given, " ")
-	f := fault(http.StatusUnauthorized, "invalid_api_key", "the key is not known")
+	f := newFault(http.StatusUnauthorized, "invalid_api_key", "the key is not known")
 	f.header = [2]string{"WWW-Authenticate", `Bearer realm="unmask"`}
-	if given == "" {
-		f.Code, f.Message = "missing_api_key", "there is no key, want Authorization: Bearer KEY"
+	if credentials == "" {
+		f.Code = "missing_api_key"
+		f.Message = "there is no key, want Authorization: Bearer KEY"
 		return f
 	}
+	scheme, secret, _ := strings.Cut(credentials, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return f
 	}
@@ -120,6 +125,6 @@ func (s *Server) authorize(r *http.Request) *Fault {
 	if !ok {
 		return f
 	}
-	note(r).key = name
+	notesOf(r).key = name
 	return nil
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,10 +22,18 @@ import (
 
 // Listeners say where a server listens.
 type Listeners struct {
-	Address   string        // of the public routes, such as 127.0.0.1:8080
-	Cert, Key string        // files for TLS; "" for none
-	Metrics   string        // address of /metrics; "" for none
-	Drain     time.Duration // for what has begun, after the end of ctx
+	// Address is that of the public routes, such as 127.0.0.1:8080.
+	Address string
+
+	// Cert and Key are files for TLS, "" for none.
+	Cert string
+	Key  string
+
+	// Metrics is the address of /metrics, "" for none.
+	Metrics string
+
+	// Drain is the time for what has begun, after the end of ctx.
+	Drain time.Duration
 }
 
 // CheckAddress refuses an address beyond loopback for a server that everybody may ask.
@@ -50,30 +57,25 @@ const maxHeader = 64 << 10
 // once requests are answered. When hard ends, draining ends too.
 func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url string)) error {
 	defer s.Close()
-	var pair tls.Certificate
+	var tlsConfig *tls.Config
+	scheme := "http"
 	if l.Cert != "" {
-		cert, err := atomicfile.ReadSmall(l.Cert, maxKeys)
-		key, other := atomicfile.ReadSmall(l.Key, maxKeys)
-		if err = cmp.Or(err, other); err == nil {
-			pair, err = tls.X509KeyPair(cert, key)
-		}
+		pair, err := loadCertificate(l.Cert, l.Key)
 		if err != nil {
 			return fmt.Errorf("--tls-cert and --tls-key: %w", err)
 		}
+		tlsConfig = &tls.Config{Certificates: []tls.Certificate{pair}}
+		scheme = "https"
 	}
-	servers, listeners, err := s.open(l)
+	servers, listeners, err := s.listen(l)
 	if err != nil {
 		return err
 	}
 	failed := make(chan error, len(servers))
-	scheme := "http"
-	if l.Cert != "" {
-		scheme = "https"
-	}
 	for i, h := range servers {
 		go func() {
-			if i == 0 && l.Cert != "" {
-				h.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}}
+			if i == 0 && tlsConfig != nil { // metrics have no TLS
+				h.TLSConfig = tlsConfig
 				failed <- h.ServeTLS(listeners[i], "", "")
 				return
 			}
@@ -81,6 +83,7 @@ func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url stri
 		}()
 	}
 	ready(scheme + "://" + listeners[0].Addr().String())
+
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
@@ -89,6 +92,8 @@ func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url stri
 	defer cancel()
 	s.Drain(drain)
 	s.abandonAll()
+
+	// Answers of calls that were given up are still on their way.
 	last, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for _, h := range servers {
@@ -97,35 +102,55 @@ func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url stri
 		}
 	}
 	if errors.Is(err, http.ErrServerClosed) {
-		err = nil
+		return nil
 	}
 	return err
 }
 
-// open listens at the addresses that are set; the first is the public one.
-func (s *Server) open(l Listeners) (servers []*http.Server, listeners []net.Listener, err error) {
-	for i, at := range []struct {
-		flag, address string
-		handler       http.Handler
-	}{{"listen", l.Address, s.Handler()}, {"metrics", l.Metrics, s.Metrics()}} {
-		if at.address == "" && i > 0 {
+// loadCertificate reads the files of a certificate and of its key.
+func loadCertificate(certFile, keyFile string) (tls.Certificate, error) {
+	cert, err := atomicfile.ReadSmall(certFile, maxKeyFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := atomicfile.ReadSmall(keyFile, maxKeyFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
+
+// listen listens at the addresses that are set; the first is the public one.
+func (s *Server) listen(l Listeners) (servers []*http.Server, listeners []net.Listener, err error) {
+	for i, place := range []struct {
+		flag    string
+		address string
+		handler http.Handler
+	}{
+		{"listen", l.Address, s.Handler()},
+		{"metrics", l.Metrics, s.Metrics()},
+	} {
+		if place.address == "" && i > 0 {
 			continue
 		}
-		one, err := net.Listen("tcp", at.address)
+		listener, err := net.Listen("tcp", place.address)
 		if err != nil {
 			for _, other := range listeners {
 				other.Close()
 			}
 			if op, ok := errors.AsType[*net.OpError](err); ok {
-				err = op.Err
+				err = op.Err // its text has the address again
 			}
-			return nil, nil, fmt.Errorf("--%s %s: %w", at.flag, at.address, err)
+			return nil, nil, fmt.Errorf("--%s %s: %w", place.flag, place.address, err)
 		}
-		listeners = append(listeners, one)
-		servers = append(servers, &http.Server{Handler: at.handler,
+		listeners = append(listeners, listener)
+		servers = append(servers, &http.Server{
+			Handler:           place.handler,
 			MaxHeaderBytes:    maxHeader - 4096, // it allows 4 KiB more
-			ReadHeaderTimeout: s.times.header, IdleTimeout: s.times.idle,
-			ErrorLog: log.New(io.Discard, "", 0)})
+			ReadHeaderTimeout: s.timeouts.header,
+			IdleTimeout:       s.timeouts.idle,
+			ErrorLog:          log.New(io.Discard, "", 0), // a log of requests has their faults
+		})
 	}
 	return servers, listeners, nil
 }
@@ -145,9 +170,9 @@ func (s *Server) Metrics() http.Handler {
 }
 
 // TuneProcess sets the Go runtime for a process that serves, where its environment does not. Go
-// gets one processor more than computes: for sockets, which would otherwise wait for a pass. So a
-// backend opened later wants its threads said. Garbage is collected at 25 % (GOGC), because
-// weights, keys and values are large and stay.
+// gets one processor more than there are: for sockets, which would otherwise wait for a pass. So a
+// backend that is opened later must be told its number of threads. Garbage is collected at 25 %
+// (GOGC), because weights, keys and values are large and stay.
 func TuneProcess() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)

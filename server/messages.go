@@ -7,202 +7,247 @@ import (
 	"unmask/param"
 )
 
-// messagesRoute reads Anthropic's POST /v1/messages.
-func (s *Server) messagesRoute(r *http.Request, f *fields) (query, streaming) {
+// anthropicNames are the chat's fields that /v1/messages has by other names.
+var anthropicNames = map[string]string{"stop": "stop_sequences",
+	"response_format": "output_config.format"}
+
+// readMessages reads Anthropic's POST /v1/messages.
+func (s *Server) readMessages(r *http.Request, f *fields) (query, streamOptions) {
 	w := &messageWire{Stops: f.texts("stop_sequences")}
-	f.rename("stop_sequences", "stop")
-	f.known = append(f.known, "cache_control", "diagnostics", "inference_geo", "user_profile_id",
-		"workspace_id")
-	f.neutral("speed", `"standard"`)
-	f.neutral("mcp_servers", "[]")
-	f.neutral("container")
-	f.neutral("context_management")
-	f.maybeInner("thinking", func(o *fields) {
-		o.word("type", "disabled", "adaptive") // adaptive leaves it to the model
-		o.known = append(o.known, "display")
+	f.renameChatField("stop_sequences", "stop")
+	f.accept("cache_control", "diagnostics", "inference_geo", "user_profile_id", "workspace_id")
+	f.requireNeutral("speed", `"standard"`)
+	f.requireNeutral("mcp_servers", "[]")
+	f.requireNeutral("container")
+	f.requireNeutral("context_management")
+	f.readOptionalObject("thinking", func(o *fields) {
+		o.oneOf("type", "disabled", "adaptive") // adaptive leaves it to the model
+		o.accept("display")
 	})
-	f.rename("output_format", "response_format")
-	f.maybeInner("output_config", func(o *fields) {
-		o.neutral("effort", `"high"`) // which is the usual one
+	f.renameChatField("output_format", "response_format")
+	f.readOptionalObject("output_config", func(o *fields) {
+		o.requireNeutral("effort", `"high"`) // which is Anthropic's default
 		if format := o.value("format"); format != nil {
-			f.set("response_format", "output_config.format", format)
+			f.setChatField("response_format", "output_config.format", format)
 		}
 	})
-	f.flatTools("custom", "input_schema", "cache_control", "defer_loading", "allowed_callers",
+	f.nestTools("custom", "input_schema", "cache_control", "defer_loading", "allowed_callers",
 		"eager_input_streaming", "input_examples")
-	f.maybeInner("tool_choice", func(o *fields) { f.object["tool_choice"] = encode(f.anyChoice(o)) })
-	var list []message
+	f.readOptionalObject("tool_choice", func(o *fields) {
+		f.object["tool_choice"] = encodeJSON(f.readAnthropicToolChoice(o))
+	})
+
+	var conversation []message
 	if f.has("system") {
-		list = append(list, said("system", readContent(f, "system", "text")))
+		conversation = append(conversation, textMessage("system", readContent(f, "system", "text")))
 	}
-	f.messages(func(o *fields) { list = append(list, readTurn(o)...) })
-	return s.converse(r, f, talk{"messages", "msg_", map[string]string{"stop": "stop_sequences",
-		"response_format": "output_config.format"}, w, noPrefill(f, list)})
+	f.readMessages(func(o *fields) {
+		conversation = append(conversation, readAnthropicMessage(o)...)
+	})
+	refusePrefill(f, conversation)
+	return s.readConversation(r, f, chatRequest{kind: "messages", idPrefix: "msg_",
+		names: anthropicNames, wire: w, messages: conversation})
 }
 
-// countTokens reads POST /v1/messages/count_tokens.
-func (s *Server) countTokens(r *http.Request, f *fields) (query, streaming) {
-	q, st := s.messagesRoute(r, f)
-	q.ready = &answer{body: encode(map[string]int{"input_tokens": q.prompt})}
-	return q, st
+// readTokenCount reads POST /v1/messages/count_tokens.
+func (s *Server) readTokenCount(r *http.Request, f *fields) (query, streamOptions) {
+	q, options := s.readMessages(r, f)
+	q.readyAnswer = &answer{body: encodeJSON(map[string]int{"input_tokens": q.promptTokens})}
+	return q, options
 }
 
-// anyChoice returns the chat's tool_choice.
-func (f *fields) anyChoice(o *fields) any {
+// readAnthropicToolChoice returns the chat's tool_choice for the object o.
+func (f *fields) readAnthropicToolChoice(o *fields) any {
 	if o.flag("disable_parallel_tool_use") {
-		f.set("parallel_tool_calls", "tool_choice.disable_parallel_tool_use", false)
+		f.setChatField("parallel_tool_calls", "tool_choice.disable_parallel_tool_use", false)
 	}
-	switch kind, name := o.word("type", "auto", "any", "tool", "none"), o.text("name"); kind {
+	choice := o.oneOf("type", "auto", "any", "tool", "none")
+	name := o.text("name")
+	switch choice {
 	case "any":
 		return "required"
 	case "tool":
-		return choiceOf(name)
-	default:
-		return kind
+		return functionChoice(name)
+	}
+	return choice
+}
+
+// refusePrefill refuses a conversation whose last message an answer would have to go on with: chat
+// templates end the assistant's last message, so the model would see an answer that is complete.
+func refusePrefill(f *fields, conversation []message) {
+	if n := len(conversation); n > 0 && conversation[n-1].Role == "assistant" {
+		f.fail(fieldFault("unsupported_parameter", "messages", "messages has an assistant's last, "+
+			"want a user's or a tool's: an answer does not go on with another"))
 	}
 }
 
-// noPrefill refuses a conversation whose last message an answer would have to go on with.
-func noPrefill(f *fields, list []message) []message {
-	if n := len(list); n > 0 && list[n-1].Role == "assistant" {
-		f.fail(bad("unsupported_parameter", "messages", "messages has an assistant's last, want a "+
-			"user's or a tool's: an answer does not go on with another"))
-	}
-	return list
-}
-
-// readTurn reads a message, whose content is a text or blocks, as one or several of the chat's.
-func readTurn(o *fields) (list []message) {
-	role, raw := o.role("user", "assistant", "system"), o.value("content")
+// readAnthropicMessage reads a message, whose content is a text or blocks, as one or several of the
+// chat's.
+func readAnthropicMessage(o *fields) (messages []message) {
+	role := o.role("user", "assistant", "system")
+	raw := o.value("content")
 	if raw == nil || raw[0] == '"' {
-		return []message{said(role, readContent(o, "content"))}
+		return []message{textMessage(role, readContent(o, "content"))}
 	}
-	o.each("content", maxMessages, func(b *fields) { list = readBlock(b, role, list) })
-	if list == nil {
-		list = []message{said(role, "")}
+	o.readObjects("content", maxMessages, func(b *fields) {
+		messages = readContentBlock(b, role, messages)
+	})
+	if messages == nil {
+		messages = []message{textMessage(role, "")}
 	}
-	return list
+	return messages
 }
 
-// readBlock adds a block of a message to its part of the conversation.
-func readBlock(b *fields, role string, list []message) []message {
-	b.known = append(b.known, partFields...)
-	kind := b.text("type")
+// readContentBlock adds a block of a message of some role to messages, which are those of its
+// earlier blocks.
+func readContentBlock(b *fields, role string, messages []message) []message {
+	b.accept(partFields...)
+	blockType := b.text("type")
 	switch {
-	case kind == "text":
-		if n := len(list); n > 0 && list[n-1].Role == role && list[n-1].Calls == nil {
-			list[n-1].Content += b.needed("text")
-			return list
+	case blockType == "text":
+		if n := len(messages); n > 0 && messages[n-1].Role == role && messages[n-1].Calls == nil {
+			messages[n-1].Content += b.requiredText("text")
+			return messages
 		}
-		return append(list, said(role, b.needed("text")))
-	case kind == "tool_use" && role == "assistant":
-		b.known = append(b.known, "caller")
-		return called(list, b.call("input", b.needed("id"), b.needed("name"), string(b.value("input"))))
-	case kind == "tool_result" && role == "user":
-		b.known = append(b.known, "is_error") // its text tells
-		m := said("tool", "")
+		return append(messages, textMessage(role, b.requiredText("text")))
+	case blockType == "tool_use" && role == "assistant":
+		b.accept("caller")
+		id := b.requiredText("id")
+		name := b.requiredText("name")
+		return withCall(messages, b.newCall("input", id, name, string(b.value("input"))))
+	case blockType == "tool_result" && role == "user":
+		b.accept("is_error") // the result's text tells the model
+		m := textMessage("tool", "")
 		if b.has("content") {
 			m.Content = readContent(b, "content", "text")
 		}
-		m.CallID = b.needed("tool_use_id")
-		return append(list, m)
+		m.CallID = b.requiredText("tool_use_id")
+		return append(messages, m)
 	}
-	b.fail(bad("unsupported_parameter", "type", "type is %s, want text, tool_use of an assistant or "+
-		"tool_result of a user", param.Quote(kind)))
-	return list
+	b.fail(fieldFault("unsupported_parameter", "type", "type is %s, want text, tool_use of an "+
+		"assistant or tool_result of a user", param.Quote(blockType)))
+	return messages
 }
 
 // messageWire is the wire of /v1/messages.
-type messageWire struct{ Stops []string }
-
-func (w *messageWire) body(made *call, content []any) map[string]any {
-	return map[string]any{"id": made.id(), "type": "message", "role": "assistant",
-		"model": made.model.name, "content": content, "stop_reason": nil, "stop_sequence": nil,
-		"usage": messageUsage(usage{Prompt: made.prompt})}
+type messageWire struct {
+	// Stops are the stop texts of the request: an answer says which of them ended it. It is exported
+	// for the JSON of a call's key.
+	Stops []string
 }
 
-func messageUsage(u usage) map[string]int {
-	return map[string]int{"input_tokens": u.Prompt, "output_tokens": u.Completion,
-		"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+// newMessage returns a message with content, as it is before its end is known.
+func (w *messageWire) newMessage(c *call, content []any) map[string]any {
+	return map[string]any{
+		"id":            c.id(),
+		"type":          "message",
+		"role":          "assistant",
+		"model":         c.model.name,
+		"content":       content,
+		"stop_reason":   nil,
+		"stop_sequence": nil,
+		"usage":         anthropicUsage(usage{Prompt: c.promptTokens}),
+	}
 }
 
-// stop sets why a choice ends.
-func (w *messageWire) stop(out map[string]any, p *saying) {
-	out["stop_reason"], out["stop_sequence"] = "end_turn", nil
+// anthropicUsage returns a usage as Anthropic's clients read it.
+func anthropicUsage(u usage) map[string]int {
+	return map[string]int{
+		"input_tokens":                u.Prompt,
+		"output_tokens":               u.Completion,
+		"cache_creation_input_tokens": 0,
+		"cache_read_input_tokens":     0,
+	}
+}
+
+// setStopReason sets why a choice ends.
+func (w *messageWire) setStopReason(out map[string]any, u *choiceUpdate) {
+	out["stop_reason"] = "end_turn"
+	out["stop_sequence"] = nil
 	switch {
-	case p.finish == "length":
+	case u.finish == "length":
 		out["stop_reason"] = "max_tokens"
-	case p.finish == "tool_calls":
+	case u.finish == "tool_calls":
 		out["stop_reason"] = "tool_use"
-	case slices.Contains(w.Stops, p.shown.Stop):
-		out["stop_reason"], out["stop_sequence"] = "stop_sequence", p.shown.Stop
+	case slices.Contains(w.Stops, u.rendered.Stop):
+		out["stop_reason"] = "stop_sequence"
+		out["stop_sequence"] = u.rendered.Stop
 	}
 }
 
-func (w *messageWire) whole(made *call, all []saying, used usage) *answer {
-	p, content := &all[0], []any{}
-	if p.text != "" || p.calls == nil {
-		content = append(content, map[string]string{"type": "text", "text": p.text})
+func (w *messageWire) encodeAnswer(c *call, choices []choiceUpdate, used usage) *answer {
+	u := &choices[0]
+	content := []any{}
+	if u.text != "" || u.calls == nil {
+		content = append(content, map[string]string{"type": "text", "text": u.text})
 	}
-	for _, one := range p.calls {
-		content = append(content, toolUse(&one, one.input()))
+	for _, call := range u.calls {
+		content = append(content, newToolUse(&call, call.jsonArguments()))
 	}
-	out := w.body(made, content)
-	w.stop(out, p)
-	out["usage"], out["unmask"] = messageUsage(used), made.info()
-	return &answer{body: encode(out)}
+	out := w.newMessage(c, content)
+	w.setStopReason(out, u)
+	out["usage"] = anthropicUsage(used)
+	out["unmask"] = c.info()
+	return &answer{body: encodeJSON(out)}
 }
 
-func toolUse(c *toolCall, input any) map[string]any {
-	return map[string]any{"type": "tool_use", "id": c.ID, "name": c.Function.Name, "input": input}
+// newToolUse returns the block of a call.
+func newToolUse(call *toolCall, input any) map[string]any {
+	return map[string]any{"type": "tool_use", "id": call.ID, "name": call.Function.Name,
+		"input": input}
 }
 
-func (w *messageWire) writer() writer { return &messageEvents{messageWire: w} }
+func (w *messageWire) newStreamWriter() streamWriter { return &messageStream{messageWire: w} }
 
-// messageEvents writes the events of a message.
-type messageEvents struct {
+// messageStream writes the events of a message.
+type messageStream struct {
 	*messageWire
-	blocks
-	ended map[string]any
+	blockWriter
+
+	// stopReason is why the message ended, with the fields of setStopReason.
+	stopReason map[string]any
 }
 
-func (t *messageEvents) piece(s *stream, made *call, p *saying, _ any) error {
-	if t.s = s; t.sent == 0 {
-		t.send("message_start", map[string]any{"message": t.body(made, []any{})})
+func (w *messageStream) writeUpdate(s *stream, c *call, u *choiceUpdate, _ any) error {
+	w.stream = s
+	if w.eventsSent == 0 {
+		w.sendEvent("message_start", map[string]any{"message": w.newMessage(c, []any{})})
 	}
-	if p.finish != "" {
-		t.ended = map[string]any{}
-		t.stop(t.ended, p)
+	if u.finish != "" {
+		w.stopReason = map[string]any{}
+		w.setStopReason(w.stopReason, u)
 	}
-	return t.take(t, s, made, p)
+	return w.writeBlocks(w, s, c, u)
 }
 
-func (t *messageEvents) begin(b *block) {
-	var of any = map[string]string{"type": "text", "text": ""}
-	if b.call != nil {
-		of = toolUse(b.call, struct{}{})
+func (w *messageStream) beginBlock(b *block) {
+	var content any = map[string]string{"type": "text", "text": ""}
+	if b.toolCall != nil {
+		content = newToolUse(b.toolCall, struct{}{})
 	}
-	t.send("content_block_start", map[string]any{"index": b.index, "content_block": of})
+	w.sendEvent("content_block_start", map[string]any{"index": b.index, "content_block": content})
 }
 
-func (t *messageEvents) more(b *block, text string) {
+func (w *messageStream) extendBlock(b *block, text string) {
 	delta := map[string]string{"type": "text_delta", "text": text}
-	if b.call != nil {
+	if b.toolCall != nil {
 		delta = map[string]string{"type": "input_json_delta", "partial_json": text}
 	}
-	t.send("content_block_delta", map[string]any{"index": b.index, "delta": delta})
+	w.sendEvent("content_block_delta", map[string]any{"index": b.index, "delta": delta})
 }
 
-func (t *messageEvents) done(b *block) {
-	t.send("content_block_stop", map[string]any{"index": b.index})
+func (w *messageStream) endBlock(b *block) {
+	w.sendEvent("content_block_stop", map[string]any{"index": b.index})
 }
 
-func (t *messageEvents) end(s *stream, _ *call, a *answer, f *Fault, _ bool) error {
+func (w *messageStream) writeEnd(s *stream, _ *call, a *answer, f *Fault, _ bool) error {
 	if f != nil {
-		return s.send("error", "", anthropicFault(f, s.w.Header().Get("X-Request-Id")))
+		requestID := s.w.Header().Get("X-Request-Id")
+		return s.sendEvent("error", "", encodeAnthropicFault(f, requestID))
 	}
-	used, _ := a.parts.(usage)
-	t.send("message_delta", map[string]any{"delta": t.ended, "usage": messageUsage(used)})
-	t.send("message_stop", map[string]any{})
-	return t.err
+	used, _ := a.details.(usage)
+	w.sendEvent("message_delta", map[string]any{"delta": w.stopReason,
+		"usage": anthropicUsage(used)})
+	w.sendEvent("message_stop", map[string]any{})
+	return w.err
 }

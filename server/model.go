@@ -32,55 +32,84 @@ const contract = "unmask 1"
 
 // Model is a model that is served.
 type Model struct {
-	Name        string // that requests ask for: letters, digits, dots, dashes and underscores
-	Model       *unmask.Model
-	Precision   backend.Precision  // that it was loaded with
-	Calibration decide.Calibration // of its answers to typed questions; nil: none
+	// Name is what requests ask for: 1 to 64 letters, digits, dots, dashes and underscores.
+	Name string
+
+	Model *unmask.Model
+
+	// Precision is that which the model was loaded with.
+	Precision backend.Precision
+
+	// Calibration is that of its answers to typed questions. It may be nil.
+	Calibration decide.Calibration
 }
 
 // servedModel is a model with what the server keeps of it.
 type servedModel struct {
 	*unmask.Model
-	name        string
-	spec        model.Spec
-	device      string
-	precision   string
-	chat        *chat.Model // nil where it has no template
-	chatless    error       // why
-	defaults    generate.Recipe
-	identity    string // SHA-256 of contract, weights, precision and device
-	engine      *engine.Engine
-	created     int64 // unix seconds
+	name      string
+	spec      model.Spec
+	device    string
+	precision string
+
+	// chat is nil where the model has no chat template, and noChatReason says why.
+	chat         *chat.Model
+	noChatReason error
+
+	defaults generate.Recipe
+
+	// identity is the SHA-256 of contract, weights, precision and device.
+	identity string
+
+	engine *engine.Engine
+
+	// created is in Unix seconds.
+	created int64
+
 	calibration decide.Calibration
-	embedder    func() (*embed.Embedder, error)
+
+	// embedder makes the model's embedder when it is first needed.
+	embedder func() (*embed.Embedder, error)
 }
 
-// servedName is a name under which a model is served.
-var servedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+// validModelName is a name under which a model can be served.
+var validModelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// newServed reads what answers need to know of a model.
-func newServed(o Model) (*servedModel, error) {
-	err := cmp.Or(checkServed(o.Name), o.Calibration.Check(), param.RefuseUnless(o.Model != nil,
-		"model",
-		"nil", "a loaded one", param.Missing))
-	if err != nil {
+// newServedModel reads what answers need to know of a model.
+func newServedModel(o Model) (*servedModel, error) {
+	if err := checkModelName(o.Name); err != nil {
 		return nil, err
 	}
-	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
-		precision: o.Precision.String(), device: cmp.Or(open.KindOf(o.Model.Backend), "cpu"),
-		created: time.Now().Unix(), calibration: o.Calibration}
+	if err := o.Calibration.Check(); err != nil {
+		return nil, err
+	}
+	if o.Model == nil {
+		return nil, &param.Error{Name: "model", Found: "nil", Want: "a loaded one",
+			Reason: param.Missing}
+	}
+	m := &servedModel{
+		Model:       o.Model,
+		name:        o.Name,
+		spec:        o.Model.Spec(),
+		precision:   o.Precision.String(),
+		device:      cmp.Or(open.KindOf(o.Model.Backend), "cpu"),
+		created:     time.Now().Unix(),
+		calibration: o.Calibration,
+	}
 	m.embedder = sync.OnceValues(func() (*embed.Embedder, error) { return embed.New(m.Model) })
 	if m.Text == nil && m.Pictures == nil && m.Tokenizer == nil && m.Speech == nil {
-		m.Model = numbered(o.Model)
+		m.Model = withNumberTokenizer(o.Model)
 	}
 	if m.Text != nil {
-		m.chat, m.chatless = m.Chat()
+		m.chat, m.noChatReason = m.Chat()
 	}
-	if m.calibration != nil && m.rank(wantsDecisions) < 0 {
+	if m.calibration != nil && m.rank(needsDecisions) < 0 {
 		return nil, fmt.Errorf("model %s answers no typed questions, want it without a calibration",
 			m.name)
 	}
-	if m.defaults, err = m.Defaults(); err != nil {
+	var err error
+	m.defaults, err = m.Defaults()
+	if err != nil {
 		return nil, err
 	}
 	weights, err := m.Fingerprint()
@@ -88,15 +117,22 @@ func newServed(o Model) (*servedModel, error) {
 		return nil, err
 	}
 	m.identity = fmt.Sprintf("%x",
-		sha256.Sum256(encode([]string{contract, weights, m.precision, m.device})))
+		sha256.Sum256(encodeJSON([]string{contract, weights, m.precision, m.device})))
 	return m, nil
 }
 
-// numbered returns a model of bare token ids as one of text, in which ids are numbers.
-func numbered(m *unmask.Model) *unmask.Model {
-	out := unmask.NewModel(&model.Loaded{Denoiser: m.Denoiser, Info: m.Info, Kind: m.Kind(),
-		Tokenizer: tokenizers.Numbers(m.Spec().Outcomes), Recipe: m.Recipe, Presets: m.Presets,
-		Classes: m.Classes}, m.Backend, m.Source)
+// withNumberTokenizer returns a model of bare token ids as one of text, in which ids are numbers.
+func withNumberTokenizer(m *unmask.Model) *unmask.Model {
+	loaded := &model.Loaded{
+		Denoiser:  m.Denoiser,
+		Info:      m.Info,
+		Kind:      m.Kind(),
+		Tokenizer: tokenizers.Numbers(m.Spec().Outcomes),
+		Recipe:    m.Recipe,
+		Presets:   m.Presets,
+		Classes:   m.Classes,
+	}
+	out := unmask.NewModel(loaded, m.Backend, m.Source)
 	out.Name = m.Name
 	return out
 }
@@ -120,26 +156,53 @@ type modelInfo struct {
 
 // modelShape describes a model to clients.
 type modelShape struct {
-	Kind        string      `json:"kind"`
-	Shape       []int       `json:"shape"`  // of a sequence: its longest length, or rows and columns
-	Fixed       bool        `json:"fixed"`  // no other length
-	Tokens      int         `json:"tokens"` // that can be drawn
-	Mask        int32       `json:"mask"`
-	Precision   string      `json:"precision"`
-	Device      string      `json:"device"`
-	Fingerprint string      `json:"fingerprint"`
-	Chat        bool        `json:"chat"`
-	System      bool        `json:"system"`         // its template writes a system message
-	Decides     bool        `json:"decides"`        // it answers typed questions
-	Ends        []int32     `json:"ends,omitempty"` // tokens that end an answer
-	Grows       bool        `json:"grows"`          // it finds the length of holes: [?]
-	Prompt      bool        `json:"prompt"`         // pictures are drawn from a text
-	Classes     []string    `json:"classes,omitempty"`
-	ClassCount  int         `json:"class_count,omitempty"`
-	Size        []int       `json:"size,omitempty"` // of a picture: width and height
-	Encodes     bool        `json:"encodes"`        // pictures can be edited
-	As          string      `json:"as,omitempty"`   // kind that config.json alone does not tell
-	Recipe      string      `json:"recipe"`         // what runs where nothing is asked for
+	Kind string `json:"kind"`
+
+	// Shape is that of a sequence: its longest length, or rows and columns.
+	Shape []int `json:"shape"`
+
+	// Fixed models have no other length.
+	Fixed bool `json:"fixed"`
+
+	// Tokens is the number of tokens that can be drawn.
+	Tokens int `json:"tokens"`
+
+	Mask        int32  `json:"mask"`
+	Precision   string `json:"precision"`
+	Device      string `json:"device"`
+	Fingerprint string `json:"fingerprint"`
+	Chat        bool   `json:"chat"`
+
+	// System reports whether the chat template writes a system message.
+	System bool `json:"system"`
+
+	// Decides reports whether the model answers typed questions.
+	Decides bool `json:"decides"`
+
+	// Ends are the end tokens of an answer.
+	Ends []int32 `json:"ends,omitempty"`
+
+	// Grows reports whether the model finds the length of holes: [?].
+	Grows bool `json:"grows"`
+
+	// Prompt reports whether pictures are drawn from a text.
+	Prompt bool `json:"prompt"`
+
+	Classes    []string `json:"classes,omitempty"`
+	ClassCount int      `json:"class_count,omitempty"`
+
+	// Size is the width and the height of a picture.
+	Size []int `json:"size,omitempty"`
+
+	// Encodes reports whether pictures can be edited.
+	Encodes bool `json:"encodes"`
+
+	// As is the kind that config.json alone does not tell.
+	As string `json:"as,omitempty"`
+
+	// Recipe is what runs where nothing is asked for.
+	Recipe string `json:"recipe"`
+
 	Limits      modelLimits `json:"limits"`
 	RowsASecond float64     `json:"rows_per_second,omitempty"`
 
@@ -152,35 +215,53 @@ type modelLimits struct {
 }
 
 func (m *servedModel) info() modelInfo {
-	s := modelShape{Kind: string(m.Kind()), Shape: m.spec.Shape, Fixed: m.spec.Fixed,
-		Tokens: m.spec.Outcomes, Mask: m.spec.Mask, Precision: m.precision, Device: m.device,
-		Fingerprint: m.fingerprint(), Chat: m.chat != nil,
-		Decides: m.rank(wantsDecisions) >= 0, Grows: m.spec.Growth != nil,
-		Prompt: m.spec.Prompt, Classes: m.Classes, ClassCount: m.spec.Classes,
-		Recipe: m.defaults.String(),
-		Limits: modelLimits{N: maxChoices, Steps: maxSteps}, RowsASecond: m.engine.RowsPerSecond(),
-		Calibration: m.calibration}
+	shape := modelShape{
+		Kind:        string(m.Kind()),
+		Shape:       m.spec.Shape,
+		Fixed:       m.spec.Fixed,
+		Tokens:      m.spec.Outcomes,
+		Mask:        m.spec.Mask,
+		Precision:   m.precision,
+		Device:      m.device,
+		Fingerprint: m.fingerprint(),
+		Chat:        m.chat != nil,
+		Decides:     m.rank(needsDecisions) >= 0,
+		Grows:       m.spec.Growth != nil,
+		Prompt:      m.spec.Prompt,
+		Classes:     m.Classes,
+		ClassCount:  m.spec.Classes,
+		Recipe:      m.defaults.String(),
+		Limits:      modelLimits{N: maxChoices, Steps: maxSteps},
+		RowsASecond: m.engine.RowsPerSecond(),
+		Calibration: m.calibration,
+	}
 	if m.Source != nil {
-		s.As = m.Source.KindOverride
+		shape.As = m.Source.KindOverride
 	}
 	if m.chat != nil {
-		s.Ends, s.System = m.chat.EndTokens(), m.chat.WritesSystem()
+		shape.Ends = m.chat.EndTokens()
+		shape.System = m.chat.WritesSystem()
 	}
 	if m.Pictures != nil {
 		if width, height, err := m.Pictures.Size(); err == nil {
-			s.Size = []int{width, height}
+			shape.Size = []int{width, height}
 		}
 		if c, err := m.Pictures.Codec(); err == nil {
 			_, encodes := c.(model.Encoder)
-			s.Encodes = encodes && len(c.Shape()) == 2
+			shape.Encodes = encodes && len(c.Shape()) == 2
 		}
 	}
-	return modelInfo{ID: m.name, Object: "model", Created: m.created, OwnedBy: "unmask", Unmask: s,
-		Type: "model", Title: m.name, Since: time.Unix(m.created, 0).UTC()}
+	return modelInfo{ID: m.name, Object: "model", Created: m.created, OwnedBy: "unmask",
+		Unmask: shape, Type: "model", Title: m.name, Since: time.Unix(m.created, 0).UTC()}
 }
 
 // NamedModel is a model to be served under a name.
-type NamedModel struct{ Name, Model string }
+type NamedModel struct {
+	Name string
+
+	// Model is what unmask.Load takes.
+	Model string
+}
 
 // ParseModels reads MODEL or NAME=MODEL, with MODEL as unmask.Load takes it. Without NAME the name
 // is the last part of MODEL. It returns an error for names that Add refuses and for models that
@@ -188,49 +269,54 @@ type NamedModel struct{ Name, Model string }
 func ParseModels(args []string) (list []NamedModel, err error) {
 	seen := map[string]bool{}
 	for _, arg := range args {
-		var n NamedModel
-		var given bool
-		if n.Name, n.Model, given = strings.Cut(arg, "="); !given || catalog.IsExact(arg) {
-			n = NamedModel{strings.TrimSuffix(path.Base(arg), ".gguf"), arg}
+		name, place, hasName := strings.Cut(arg, "=")
+		if !hasName || catalog.IsExact(arg) { // parameters of an exact model have = too
+			name = strings.TrimSuffix(path.Base(arg), ".gguf")
+			place = arg
 		}
-		if seen[n.Name] {
-			return nil, twice(n.Name)
+		if seen[name] {
+			return nil, duplicateName(name)
 		}
-		if err := cmp.Or(checkServed(n.Name), catalog.CheckName(n.Model)); err != nil {
+		if err := checkModelName(name); err != nil {
 			return nil, err
 		}
-		seen[n.Name] = true
-		list = append(list, n)
+		if err := catalog.CheckName(place); err != nil {
+			return nil, err
+		}
+		seen[name] = true
+		list = append(list, NamedModel{name, place})
 	}
 	return list, nil
 }
 
-// checkServed returns an error for a name that requests could not give.
-func checkServed(name string) error {
-	if !servedName.MatchString(name) {
+// checkModelName returns an error for a name that requests could not give.
+func checkModelName(name string) error {
+	if !validModelName.MatchString(name) {
 		return fmt.Errorf("model name is %.80q, want 1 to 64 letters, digits, dots, dashes and "+
 			"underscores", name)
 	}
 	return nil
 }
 
-func twice(name string) error {
+func duplicateName(name string) error {
 	return fmt.Errorf("model name %s is there twice, want other names: NAME=DIR", name)
 }
 
 // samplerList is the answer of GET /v1/samplers.
 type samplerList struct {
-	Object     string          `json:"object"`
-	Data       []samplers.Info `json:"data"`
-	Schedules  []string        `json:"schedules"`
-	Parameters []param.Param   `json:"parameters"` // of all requests, with underscores in names
+	Object    string          `json:"object"`
+	Data      []samplers.Info `json:"data"`
+	Schedules []string        `json:"schedules"`
+
+	// Parameters are those of all requests, with underscores in names.
+	Parameters []param.Param `json:"parameters"`
 }
 
-// listSamplers answers GET /v1/samplers.
-func listSamplers(*http.Request) (any, *Fault) {
-	out := samplerList{Object: "list", Data: samplers.List(), Parameters: generate.Params()}
+// answerSamplers answers GET /v1/samplers.
+func answerSamplers(*http.Request) (any, *Fault) {
+	list := samplerList{Object: "list", Data: samplers.List(), Parameters: generate.Params()}
 	for _, schedule := range samplers.Schedules() {
-		out.Schedules = append(out.Schedules, schedule.String())
+		list.Schedules = append(list.Schedules, schedule.String())
 	}
-	return out, nil
+	return list, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 // Bounds of a form of parts.
 const (
-	maxForm  = 24 << 20
+	maxForm  = 24 << 20 // bytes
 	maxParts = 64
 )
 
@@ -24,96 +25,118 @@ var fileParts = []string{"image", "image[]", "mask"}
 
 // readForm reads multipart/form-data: fields as those of a JSON object, and files. Nothing of it
 // goes to the disk.
-func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (f *fields, fault *Fault) {
-	return s.inTurn(r, s.forms, maxForm, func() (*fields, *Fault) { return s.readParts(w, r) })
+func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
+	return s.readInTurn(r, s.forms, maxForm, func() (*fields, *Fault) {
+		if f := checkContent(r, "multipart/form-data"); f != nil {
+			return nil, f
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		parts, err := r.MultipartReader()
+		if err != nil {
+			return nil, fieldFault("invalid_multipart", "",
+				"the content type has no boundary, want one")
+		}
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Now().Add(s.timeouts.body))
+		f, texts, fault := s.readParts(parts)
+		if fault != nil {
+			return nil, fault
+		}
+		_ = control.SetReadDeadline(time.Time{})
+
+		for _, name := range sortedKeys(texts) {
+			if fault := f.setFormField(name, texts[name]); fault != nil {
+				return nil, fault
+			}
+		}
+		return f, nil
+	})
 }
 
-// readParts reads the parts of a form.
-func (s *Server) readParts(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
-	if f := checkContent(r, "multipart/form-data"); f != nil {
-		return nil, f
+// readParts reads the parts of a form: its files, and its texts by name.
+func (s *Server) readParts(parts *multipart.Reader) (f *fields, texts map[string][]string,
+	fault *Fault) {
+	f = &fields{
+		object: map[string]json.RawMessage{},
+		known:  slices.Clone(fileParts),
+		files:  map[string][][]byte{},
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	parts, err := r.MultipartReader()
-	if err != nil {
-		return nil, bad("invalid_multipart", "", "the content type has no boundary, want one")
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.times.body))
-	f := &fields{object: map[string]json.RawMessage{}, known: slices.Clone(fileParts),
-		files: map[string][][]byte{}}
-	texts, room := map[string][]string{}, maxBody // bytes that are left for texts
+	texts = map[string][]string{}
+	textBytes := 0
 	for n := 0; ; n++ {
 		part, err := parts.NextRawPart()
 		if errors.Is(err, io.EOF) && n > 0 {
-			break
+			return f, texts, nil
 		}
 		if err != nil {
-			return nil, s.formFault(err)
+			return nil, nil, s.formFault(err)
 		}
 		if n == maxParts {
-			fault := fault(http.StatusRequestEntityTooLarge, "too_many_parts",
-				"there are more than %d parts, want at most that", maxParts)
+			fault := newFault(http.StatusRequestEntityTooLarge, "too_many_parts",
+				"more than %d parts", maxParts)
 			fault.closes = true
-			return nil, fault
+			return nil, nil, fault
 		}
 		data, err := io.ReadAll(part)
 		if err != nil {
-			return nil, s.formFault(err)
+			return nil, nil, s.formFault(err)
 		}
-		if name := part.FormName(); slices.Contains(fileParts, name) {
-			name = strings.TrimSuffix(name, "[]")
+
+		// Clients write name[] for a field that may have several parts.
+		name := strings.TrimSuffix(part.FormName(), "[]")
+		if slices.Contains(fileParts, part.FormName()) {
 			f.files[name] = append(f.files[name], data)
-		} else {
-			name = strings.TrimSuffix(name, "[]")
-			texts[name] = append(texts[name], string(data))
-			if room -= len(data); room < 0 {
-				return nil, s.bodyFault(&http.MaxBytesError{}, maxBody)
-			}
+			continue
+		}
+		texts[name] = append(texts[name], string(data))
+		textBytes += len(data)
+		if textBytes > maxJSON {
+			return nil, nil, s.bodyFault(&http.MaxBytesError{}, maxJSON)
 		}
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	for _, name := range sortedKeys(texts) {
-		if fault := f.put(name, texts[name]); fault != nil {
-			return nil, fault
-		}
-	}
-	return f, nil
 }
 
 // formFault is the fault of parts that cannot be read.
 func (s *Server) formFault(err error) *Fault {
 	f := s.bodyFault(err, maxForm)
 	if f.Code == "invalid_body" {
-		f.Code, f.Message = "invalid_multipart", "the parts are damaged or end early"
+		f.Code = "invalid_multipart"
+		f.Message = "the parts are damaged or end early"
 	}
 	return f
 }
 
-// listed are fields that may have several parts.
-var listed = []string{"ban", "bias", "stop"}
+// listFields are fields that may have several parts.
+var listFields = []string{"ban", "bias", "stop"}
 
-// textual are fields that are texts although they may look like numbers.
-var textual = []string{"prompt", "negative", "model", "sampler", "schedule", "class", "user",
-	"size",
-	"response_format", "output_format", "fit", "quality", "background", "reuse", "guidance_schedule",
-	"priority", "preset", "style", "input_fidelity", "moderation", "ban", "bias"}
+// textOnlyFields are fields that are texts although they may look like numbers.
+var textOnlyFields = []string{"prompt", "negative", "model", "sampler", "schedule", "class", "user",
+	"size", "response_format", "output_format", "fit", "quality", "background", "reuse",
+	"guidance_schedule", "priority", "preset", "style", "input_fidelity", "moderation", "ban",
+	"bias"}
 
-// put makes parts the field of a name, as it would be in JSON.
-func (f *fields) put(name string, values []string) *Fault {
-	if len(values) > 1 && !slices.Contains(listed, name) {
-		return bad("duplicate_key", name, "%s is there twice, want it once", param.Quote(name))
+// setFormField makes the parts of a name the field of that name, as it would be in JSON.
+func (f *fields) setFormField(name string, values []string) *Fault {
+	isList := slices.Contains(listFields, name)
+	if len(values) > 1 && !isList {
+		return fieldFault("duplicate_key", name, "%s is there twice, want it once",
+			param.Quote(name))
 	}
 	if err := jsonline.CheckUTF8(strings.Join(values, "")); err != nil {
-		return bad("invalid_utf8", name, "%s: %v", param.Quote(name), err)
+		return fieldFault("invalid_utf8", name, "%s: %v", param.Quote(name), err)
 	}
-	switch text := values[0]; {
-	case slices.Contains(listed, name):
-		f.object[name] = encode(values)
-	case !slices.Contains(textual, name) && !strings.HasPrefix(text, "{") &&
-		jsonline.Check([]byte(text)) == nil:
+	if isList {
+		f.object[name] = encodeJSON(values)
+		return nil
+	}
+
+	text := values[0]
+	isJSON := !slices.Contains(textOnlyFields, name) && !strings.HasPrefix(text, "{") &&
+		jsonline.Check([]byte(text)) == nil
+	if isJSON {
 		f.object[name] = json.RawMessage(strings.TrimSpace(text))
-	default:
-		f.object[name] = encode(text)
+	} else {
+		f.object[name] = encodeJSON(text)
 	}
 	return nil
 }

@@ -10,7 +10,10 @@ import (
 // that change no answer; any other value is refused by name. Where there are no values the field
 // changes no answer, whatever it is: it is about that server's memory, logs or timing, or about
 // another of these fields. docs/serving.md has the same table.
-var neutralFields = []struct{ values, names []string }{
+var neutralFields = []struct {
+	values []string
+	names  []string
+}{
 	{nil, []string{"cache_prompt", "cache_salt", "dry_allowed_length", "dry_base",
 		"dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent", "f16_kv",
 		"guided_decoding_backend", "guided_whitespace_pattern", "id_slot", "include_reasoning",
@@ -42,35 +45,41 @@ var neutralFields = []struct{ values, names []string }{
 		"vllm_xargs", "web_search_options"}},
 }
 
-// leftOut are values by which clients of those servers leave a field open that unmask has.
-var leftOut = map[string][]string{"top_k": {"0", "-1"}, "max_tokens": {"-1"},
-	"max_completion_tokens": {"-1"}, "n": {"null"}, "priority": {"0"},
-	"stop": {`""`, "[]"}}
+// placeholders are values by which clients of those servers leave a field open that unmask has.
+var placeholders = map[string][]string{
+	"top_k":                 {"0", "-1"},
+	"max_tokens":            {"-1"},
+	"max_completion_tokens": {"-1"},
+	"n":                     {"null"},
+	"priority":              {"0"},
+	"stop":                  {`""`, "[]"},
+}
 
-// leaveOut removes the fields that are left open.
-func (f *fields) leaveOut() {
-	for name, values := range leftOut {
+// dropPlaceholders removes the fields that are left open.
+func (f *fields) dropPlaceholders() {
+	for name, values := range placeholders {
 		if slices.Contains(values, string(f.object[name])) {
 			delete(f.object, name)
 		}
 	}
 }
 
-// neutrals refuses fields of other servers unless they change nothing.
-func (f *fields) neutrals() {
-	for _, of := range neutralFields {
-		for _, name := range of.names {
-			if of.values == nil {
-				f.raw(name)
+// requireNeutralFields refuses fields of other servers unless they change nothing. Fields that the
+// route has read already mean something there.
+func (f *fields) requireNeutralFields() {
+	for _, group := range neutralFields {
+		for _, name := range group.names {
+			if group.values == nil {
+				f.accept(name)
 			} else if !slices.Contains(f.known, name) {
-				f.neutral(name, of.values...)
+				f.requireNeutral(name, group.values...)
 			}
 		}
 	}
 }
 
-// compact returns JSON without spaces.
-func compact(raw json.RawMessage) string {
+// compactJSON returns JSON without spaces.
+func compactJSON(raw json.RawMessage) string {
 	var out bytes.Buffer
 	if json.Compact(&out, raw) != nil {
 		return string(raw)

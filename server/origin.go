@@ -14,21 +14,31 @@ import (
 // reach a server on loopback, neither by its own name in Host (DNS rebinding, as Ollama's
 // CVE-2024-28224) nor by a form.
 type origins struct {
-	hosts    []string
-	wildcard bool // it listens on all addresses
-	allowed  []string
-	cross    *http.CrossOriginProtection
+	// hosts are the names that a request's Host may have, in lower case.
+	hosts []string
+
+	// isWildcard reports whether the server listens on all addresses of the machine.
+	isWildcard bool
+
+	// allowed are the origins of pages elsewhere that may ask.
+	allowed []string
+
+	cross *http.CrossOriginProtection
 }
 
 func newOrigins(o Options) (*origins, error) {
-	g := &origins{hosts: []string{"localhost", "127.0.0.1", "::1"}, allowed: o.Origins,
-		cross: http.NewCrossOriginProtection()}
+	g := &origins{
+		hosts:   []string{"localhost", "127.0.0.1", "::1"},
+		allowed: o.Origins,
+		cross:   http.NewCrossOriginProtection(),
+	}
 	for _, host := range o.Hosts {
 		g.hosts = append(g.hosts, strings.ToLower(bareHost(host)))
 	}
 	if host, _, err := net.SplitHostPort(o.Listen); err == nil {
 		ip, err := netip.ParseAddr(host)
-		if g.wildcard = host == "" || err == nil && ip.IsUnspecified(); !g.wildcard {
+		g.isWildcard = host == "" || err == nil && ip.IsUnspecified()
+		if !g.isWildcard {
 			g.hosts = append(g.hosts, strings.ToLower(host))
 		}
 	}
@@ -51,35 +61,36 @@ func bareHost(host string) string {
 
 // check refuses a request for another host, or from another origin.
 func (g *origins) check(r *http.Request) *Fault {
-	if host := strings.ToLower(bareHost(r.Host)); !slices.Contains(g.hosts, host) &&
-		!(g.wildcard && g.local(r, host)) {
-		return fault(http.StatusForbidden, "host_not_allowed",
+	host := strings.ToLower(bareHost(r.Host))
+	isOurs := slices.Contains(g.hosts, host) || g.isWildcard && isLocalAddress(r, host)
+	if !isOurs {
+		return newFault(http.StatusForbidden, "host_not_allowed",
 			"the host is not one of this server's, want %s", strings.Join(g.hosts, ", "))
 	}
 	if g.cross.Check(r) != nil {
-		return fault(http.StatusForbidden, "origin_not_allowed",
+		return newFault(http.StatusForbidden, "origin_not_allowed",
 			"the request comes from a page of another origin")
 	}
 	return nil
 }
 
-// local reports whether host is the address that the connection was made to.
-func (g *origins) local(r *http.Request, host string) bool {
+// isLocalAddress reports whether host is the address that the connection was made to.
+func isLocalAddress(r *http.Request, host string) bool {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
 		return false
 	}
-	at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
 		return false
 	}
-	own, err := netip.ParseAddrPort(at.String())
-	return err == nil && own.Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
+	address, err := netip.ParseAddrPort(local.String())
+	return err == nil && address.Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
 }
 
-// share sets the headers that let a page of an allowed origin read the answer. It reports whether
-// the request was a preflight, which it then has answered.
-func (g *origins) share(w http.ResponseWriter, r *http.Request) bool {
+// allowOrigin sets the headers that let a page of an allowed origin read the answer. It reports
+// whether the request was a preflight, which it then has answered.
+func (g *origins) allowOrigin(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if len(g.allowed) > 0 {
 		w.Header().Add("Vary", "Origin")
@@ -96,8 +107,8 @@ func (g *origins) share(w http.ResponseWriter, r *http.Request) bool {
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
 	// Clients have headers of their own, such as OpenAI's X-Stainless-Lang.
-	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
-		h.Set("Access-Control-Allow-Headers", asked)
+	if names := r.Header.Get("Access-Control-Request-Headers"); names != "" {
+		h.Set("Access-Control-Allow-Headers", names)
 	}
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)

@@ -18,23 +18,38 @@ import (
 
 // Bounds of one request.
 const (
-	maxChoices  = 64
-	maxPrompts  = 64
-	maxSteps    = 4096
-	maxBiases   = 1024
-	maxFirst    = 1<<31 - 1
-	maxLanguage = 1 << 26 // edges that a step of a sequence looks at: about a second
-	maxDrawn    = 1 << 53 // a seed that the server draws is below: JavaScript's numbers have it
+	maxChoices = 64
+	maxPrompts = 64
+	maxSteps   = 4096
+	maxBiases  = 1024
+	maxFirst   = 1<<31 - 1
+
+	// maxLanguage bounds the edges of a grammar that a step of a sequence looks at: about a second.
+	maxLanguage = 1 << 26
+
+	// maxDrawnSeed bounds the seeds that the server draws, so that JavaScript's numbers hold them.
+	maxDrawnSeed = 1 << 53
 )
 
 // settings are the fields that all ways to make sequences have in common.
 type settings struct {
-	request unmask.Request // what the sequences share; its Index is the first one's
-	seeded  bool           // the request has a seed
-	n       int            // sequences of each prompt
-	batch   bool           // it may wait for others
-	top     int            // most probable tokens of each position that the answer has
-	form    string         // the client's field that says what a text must spell
+	// request is what the sequences share. Its Index is that of the first one.
+	request unmask.Request
+
+	// hasSeed reports whether the client chose the seed.
+	hasSeed bool
+
+	// n is the number of sequences of each prompt.
+	n int
+
+	// batch reports whether the call may wait for others.
+	batch bool
+
+	// top is how many of the most probable tokens of each position the answer has.
+	top int
+
+	// grammarField is the client's field that says what a text must spell, "" for none.
+	grammarField string
 }
 
 // textFields are the fields of requests for texts that mean what the unmask.Request's of the same
@@ -44,31 +59,34 @@ var textFields = []string{"min_length", "end", "cut", "length", "schema", "regex
 
 // readSettings reads the fields that all ways to make sequences have in common.
 func readSettings(f *fields) (s settings) {
-	f.leaveOut()
-	s.request.Seed, s.seeded = f.seed("seed")
-	s.n = f.whole("n", 1, maxChoices, 1)
-	s.request.Index = uint32(f.maybe("first", 0, maxFirst, 0))
-	s.batch = f.word("priority", "interactive", "batch") == "batch"
-	f.maybe("steps", 1, maxSteps, 1) // fewer than the library allows
+	f.dropPlaceholders()
+	s.request.Seed, s.hasSeed = f.seed("seed")
+	s.n = f.integer("n", 1, maxChoices, 1)
+	s.request.Index = uint32(f.integerOrNull("first", 0, maxFirst, 0))
+	s.batch = f.oneOf("priority", "interactive", "batch") == "batch"
+	f.integerOrNull("steps", 1, maxSteps, 1) // fewer than the library allows
 	for _, p := range unmask.Overridable() {
-		f.into(&s.request, unmask.FieldName(p.Name))
+		f.decodeInto(&s.request, unmask.FieldName(p.Name))
 	}
-	f.into(&s.request, "preset")
+	f.decodeInto(&s.request, "preset")
 	return s
 }
 
-// into reads fields of a request by the names that they have in its JSON.
-func (f *fields) into(r *unmask.Request, names ...string) {
+// decodeInto reads fields of a request by the names that they have in its JSON.
+func (f *fields) decodeInto(r *unmask.Request, names ...string) {
 	for _, name := range names {
 		raw := f.value(name)
 		if raw == nil {
 			continue
 		}
-		err := json.Unmarshal(encode(map[string]json.RawMessage{name: raw}), r)
+		err := json.Unmarshal(encodeJSON(map[string]json.RawMessage{name: raw}), r)
+		if err == nil {
+			continue
+		}
 		if _, ok := errors.AsType[*param.Error](err); ok {
-			f.fail(refused(name, err))
-		} else if err != nil {
-			f.fail(bad("wrong_type", name, "%s", oneLine(err)))
+			f.fail(faultOf(name, err))
+		} else {
+			f.fail(fieldFault("wrong_type", name, "%s", oneLine(err)))
 		}
 	}
 }
@@ -80,97 +98,117 @@ func (s *settings) readBias(f *fields, m *servedModel) {
 		return
 	}
 	if len(biases) > maxBiases {
-		f.fail(bad("out_of_range", "logit_bias", "logit_bias has %d tokens, want at most %d",
+		f.fail(fieldFault("out_of_range", "logit_bias", "logit_bias has %d tokens, want at most %d",
 			len(biases), maxBiases))
 		return
 	}
 	for _, id := range sortedKeys(biases) {
 		n, err := strconv.Atoi(id)
-		if err != nil || n < 0 || n >= m.spec.Outcomes || !isWhole(id) {
-			f.fail(bad("unknown_token", "logit_bias", "logit_bias has token %s, want 0 to %d",
-				param.Quote(id), m.spec.Outcomes-1))
+		if err != nil || n < 0 || n >= m.spec.Outcomes || !isInteger(id) {
+			f.fail(fieldFault("unknown_token", "logit_bias",
+				"logit_bias has token %s, want 0 to %d", param.Quote(id), m.spec.Outcomes-1))
 			return
 		}
-		x, err := strconv.ParseFloat(string(biases[id]), 64)
-		if err != nil || !(x >= -100 && x <= 100) {
-			f.fail(bad("out_of_range", "logit_bias", "logit_bias of token %d is %s, want -100 to 100", n,
-				cut(string(biases[id]))))
+		bias, err := strconv.ParseFloat(string(biases[id]), 64)
+		if err != nil || !(bias >= -100 && bias <= 100) {
+			f.fail(fieldFault("out_of_range", "logit_bias",
+				"logit_bias of token %d is %s, want -100 to 100", n, truncate(string(biases[id]))))
 			return
 		}
-		s.request.Bias = append(s.request.Bias, id+"="+param.Format(x))
+		s.request.Bias = append(s.request.Bias, id+"="+param.Format(bias))
 	}
 }
 
-// anyway are parameters that a client may give with every sampler, though some decide them
-// themselves.
-var anyway = []string{"schedule", "steps"}
+// allowedAnyway are parameters that a client may give with every sampler, though some samplers
+// decide them themselves: clients have them in their configuration, for any model.
+var allowedAnyway = []string{"schedule", "steps"}
 
-// prepare returns the sequences of a request whose fields were all read: n for each of list. The
-// client's names for fields of unmask.Request are in names where they differ; nothing is the fault
-// of a sequence without a position to fill.
+// prepare returns the sequences of a request whose fields were all read: n for each of list. Faults
+// have the client's names of fields, which names has where they differ from those of
+// unmask.Request. A sequence without a position to fill fails with noHole.
 func (s *settings) prepare(ctx context.Context, f *fields, m *servedModel, names map[string]string,
-	nothing *Fault, list ...unmask.Request) (out []generate.Request) {
-	if fault := f.end(); fault != nil {
+	noHole *Fault, list ...unmask.Request) (sequences []generate.Request) {
+	if fault := f.finish(); fault != nil {
 		f.fail(fault)
 		return nil
 	}
-	if n, ok := ctx.Value(noteKey{}).(*noted); ok {
-		ctx = prompt.WithOwner(ctx, n.key)
+	if notes, ok := ctx.Value(notesKey{}).(*requestNotes); ok {
+		ctx = prompt.WithOwner(ctx, notes.key)
 	}
-	prepared, err := m.PrepareAll(ctx, list)
-	for err != nil {
-		e, ok := errors.AsType[*param.Error](err)
-		if !ok || e.Reason != param.NoEffect || !slices.Contains(anyway, e.Name) {
-			f.fail(refused("", err).renamed(s.clients(names)))
-			return nil
-		}
-		delete(s.request.Overrides, e.Name) // which all of list have
-		prepared, err = m.PrepareAll(ctx, list)
+	prepared, err := s.prepareAll(ctx, m, list)
+	if err != nil {
+		f.fail(faultOf("", err).renameParam(s.clientNames(names)))
+		return nil
 	}
-	if !s.seeded && !prepared[0].Greedy { // temperature 0 means the same answer each time
-		s.request.Seed = rand.Uint64N(maxDrawn)
+	if !s.hasSeed && !prepared[0].Greedy { // temperature 0 means the same answer each time
+		s.request.Seed = rand.Uint64N(maxDrawnSeed)
 	}
-	for _, q := range prepared {
-		if l := q.Language; l != nil && l.Work() > maxLanguage {
-			f.fail(outOfRange(s.form, fmt.Sprintf("a grammar of which a step looks at %d edges", l.Work()),
+
+	for _, request := range prepared {
+		if l := request.Language; l != nil && l.Work() > maxLanguage {
+			f.fail(rangeFault(s.grammarField,
+				fmt.Sprintf("a grammar of which a step looks at %d edges", l.Work()),
 				fmt.Sprintf("at most %d: a smaller grammar or fewer tokens", maxLanguage)))
 			return nil
 		}
-		if m.spec.CountMasked(q.Known) == 0 {
-			f.fail(nothing)
+		if m.spec.CountMasked(request.Known) == 0 {
+			f.fail(noHole)
 			return nil
 		}
 		for range s.n {
-			q.Seed, q.Index, q.Top = s.request.Seed, s.request.Index+uint32(len(out)), s.top
-			out = append(out, q)
+			request.Seed = s.request.Seed
+			request.Index = s.request.Index + uint32(len(sequences))
+			request.Top = s.top
+			sequences = append(sequences, request)
 		}
 	}
-	return out
+	return sequences
 }
 
-// clients returns the client's names of the request's fields, given those of its route.
-func (s *settings) clients(names map[string]string) map[string]string {
-	out := map[string]string{"schema": s.form, "regex": s.form, "choice": s.form}
-	maps.Copy(out, names)
+// prepareAll prepares requests. It drops overrides that the sampler refuses but that are allowed
+// anyway.
+func (s *settings) prepareAll(ctx context.Context, m *servedModel,
+	list []unmask.Request) ([]generate.Request, error) {
+	for {
+		prepared, err := m.PrepareAll(ctx, list)
+		if err == nil {
+			return prepared, nil
+		}
+		e, ok := errors.AsType[*param.Error](err)
+		if !ok || e.Reason != param.NoEffect || !slices.Contains(allowedAnyway, e.Name) {
+			return nil, err
+		}
+		delete(s.request.Overrides, e.Name) // all of list have the same map
+	}
+}
+
+// clientNames returns the client's names of the request's fields, given those of its route.
+func (s *settings) clientNames(names map[string]string) map[string]string {
+	all := map[string]string{
+		"schema": s.grammarField,
+		"regex":  s.grammarField,
+		"choice": s.grammarField,
+	}
+	maps.Copy(all, names)
 	if s.request.Length > 0 {
-		delete(out, "length")
+		delete(all, "length") // the client gave a length, not max_tokens
 	}
-	return out
-}
-
-// checkTop refuses more most probable tokens than an answer may have, in a field with that name.
-func (s *settings) checkTop(f *fields, name string, sequences []generate.Request, m *servedModel) {
-	free := 0
-	for _, q := range sequences {
-		free += m.spec.CountMasked(q.Known)
-	}
-	if most := maxTop / max(free, 1); s.top > most {
-		f.fail(outOfRange(name, s.top, fmt.Sprintf("0 to %d with %d positions", most, free)))
-	}
+	return all
 }
 
 // maxTop bounds the tokens that an answer lists beside its own, of all choices together.
 const maxTop = 1 << 18
+
+// checkTop refuses more most probable tokens than an answer may have, in the field called name.
+func (s *settings) checkTop(f *fields, name string, sequences []generate.Request, m *servedModel) {
+	positions := 0
+	for _, request := range sequences {
+		positions += m.spec.CountMasked(request.Known)
+	}
+	if limit := maxTop / max(positions, 1); s.top > limit {
+		f.fail(rangeFault(name, s.top, fmt.Sprintf("0 to %d with %d positions", limit, positions)))
+	}
+}
 
 // sortedKeys returns the names of an object in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -17,150 +17,188 @@ var responseNames = map[string]string{"messages": "input", "max_tokens": "max_ou
 
 // responseEcho are the fields of a request that its response repeats, with what they are where they
 // are left out.
-var responseEcho = map[string]string{"background": "false", "instructions": "null",
-	"max_output_tokens": "null", "max_tool_calls": "null", "metadata": "{}",
-	"parallel_tool_calls": "true", "previous_response_id": "null",
-	"reasoning": `{"effort":null,"summary":null}`, "service_tier": `"default"`, "store": "true",
-	"temperature": "null", "text": `{"format":{"type":"text"}}`, "tool_choice": `"auto"`,
-	"tools": "[]", "top_logprobs": "0", "top_p": "null", "truncation": `"disabled"`, "user": "null"}
-
-// responses reads OpenAI's POST /v1/responses. The answers that are kept (see /v1/results) are also
-// the store of previous_response_id and of references to items.
-func (s *Server) responses(r *http.Request, f *fields) (query, streaming) {
-	w := &responseWire{Echo: map[string]json.RawMessage{}}
-	for name, usual := range responseEcho {
-		if w.Echo[name] = f.object[name]; w.Echo[name] == nil || string(w.Echo[name]) == "null" {
-			w.Echo[name] = json.RawMessage(usual)
-		}
-	}
-	w.keep = string(w.Echo["store"]) != "false"
-	f.neutral("background", "false")
-	f.neutral("truncation", `"disabled"`)
-	for _, name := range []string{"context_management", "conversation", "max_tool_calls",
-		"moderation", "prompt"} {
-		f.neutral(name)
-	}
-	f.maybeInner("reasoning", func(o *fields) {
-		o.neutral("effort", `"none"`)
-		o.known = append(o.known, "summary", "generate_summary") // of no reasoning
-	})
-	logs := slices.Contains(f.texts("include"), "message.output_text.logprobs") // others have no place
-	if top := string(f.value("top_logprobs")); logs || top != "" && top != "0" {
-		f.set("logprobs", "include", true)
-	}
-	f.rename("max_output_tokens", "max_tokens")
-	f.responseText()
-	f.flatTools("function", "parameters")
-	var one struct{ Type, Name string }
-	if raw := f.value("tool_choice"); json.Unmarshal(raw, &one) == nil && one.Type == "function" {
-		f.object["tool_choice"] = encode(choiceOf(one.Name))
-	}
-	return s.converse(r, f, talk{"responses", "resp_", responseNames, w, s.readItems(f, w)})
+var responseEcho = map[string]string{
+	"background":           "false",
+	"instructions":         "null",
+	"max_output_tokens":    "null",
+	"max_tool_calls":       "null",
+	"metadata":             "{}",
+	"parallel_tool_calls":  "true",
+	"previous_response_id": "null",
+	"reasoning":            `{"effort":null,"summary":null}`,
+	"service_tier":         `"default"`,
+	"store":                "true",
+	"temperature":          "null",
+	"text":                 `{"format":{"type":"text"}}`,
+	"tool_choice":          `"auto"`,
+	"tools":                "[]",
+	"top_logprobs":         "0",
+	"top_p":                "null",
+	"truncation":           `"disabled"`,
+	"user":                 "null",
 }
 
-// responseText reads text: its format is the chat's response_format.
-func (f *fields) responseText() {
-	f.maybeInner("text", func(o *fields) {
-		o.neutral("verbosity", `"medium"`)
+// readResponse reads OpenAI's POST /v1/responses. The answers that are kept (see /v1/results) are
+// also the store of previous_response_id and of references to items.
+func (s *Server) readResponse(r *http.Request, f *fields) (query, streamOptions) {
+	w := &responseWire{Echo: map[string]json.RawMessage{}}
+	for name, byDefault := range responseEcho {
+		w.Echo[name] = f.object[name]
+		if w.Echo[name] == nil || string(w.Echo[name]) == "null" {
+			w.Echo[name] = json.RawMessage(byDefault)
+		}
+	}
+	w.isStored = string(w.Echo["store"]) != "false"
+	f.requireNeutral("background", "false")
+	f.requireNeutral("truncation", `"disabled"`)
+	for _, name := range []string{"context_management", "conversation", "max_tool_calls",
+		"moderation", "prompt"} {
+		f.requireNeutral(name)
+	}
+	f.readOptionalObject("reasoning", func(o *fields) {
+		o.requireNeutral("effort", `"none"`)
+		o.accept("summary", "generate_summary") // there is no reasoning to summarise
+	})
+
+	// Of what can be included, only this is in an answer here.
+	logProbs := slices.Contains(f.texts("include"), "message.output_text.logprobs")
+	if top := string(f.value("top_logprobs")); logProbs || top != "" && top != "0" {
+		f.setChatField("logprobs", "include", true)
+	}
+	f.renameChatField("max_output_tokens", "max_tokens")
+	f.readResponseText()
+	f.nestTools("function", "parameters")
+	var choice struct {
+		Type string
+		Name string
+	}
+	raw := f.value("tool_choice")
+	if json.Unmarshal(raw, &choice) == nil && choice.Type == "function" {
+		f.object["tool_choice"] = encodeJSON(functionChoice(choice.Name))
+	}
+	return s.readConversation(r, f, chatRequest{kind: "responses", idPrefix: "resp_",
+		names: responseNames, wire: w, messages: s.readItems(f, w)})
+}
+
+// readResponseText reads text: its format is the chat's response_format.
+func (f *fields) readResponseText() {
+	f.readOptionalObject("text", func(o *fields) {
+		o.requireNeutral("verbosity", `"medium"`)
 		format := o.value("format")
 		if format == nil {
 			return
 		}
-		var of map[string]json.RawMessage
-		if json.Unmarshal(format, &of) == nil && string(of["type"]) == `"json_schema"` {
-			delete(of, "type")
-			format = encode(map[string]any{"type": "json_schema", "json_schema": of})
+		var schema map[string]json.RawMessage
+		if json.Unmarshal(format, &schema) == nil && string(schema["type"]) == `"json_schema"` {
+			delete(schema, "type")
+			format = encodeJSON(map[string]any{"type": "json_schema", "json_schema": schema})
 		}
-		f.set("response_format", "text.format", format)
+		f.setChatField("response_format", "text.format", format)
 	})
 }
 
 // readItems reads previous_response_id, instructions and input as a conversation.
-func (s *Server) readItems(f *fields, w *responseWire) (list []message) {
+func (s *Server) readItems(f *fields, w *responseWire) (conversation []message) {
 	if id := f.text("previous_response_id"); id != "" {
-		if list = s.keptTurns(id, "resp_"); list == nil {
-			f.fail(bad("previous_response_not_found", "previous_response_id",
-				"previous_response_id is %s, want a response that is still kept; send input in its place",
-				param.Quote(id)))
+		conversation = s.keptConversation(id, "resp_")
+		if conversation == nil {
+			f.fail(fieldFault("previous_response_not_found", "previous_response_id",
+				"previous_response_id is %s, want a response that is still kept; send input in its "+
+					"place", param.Quote(id)))
 		}
 	}
 	raw := f.value("input")
 	switch {
 	case raw == nil:
-		f.fail(missing("input", "a text or a list of items"))
+		f.fail(missingFault("input", "a text or a list of items"))
 	case raw[0] == '"':
-		list = append(list, said("user", f.textOf("input", raw)))
+		conversation = append(conversation, textMessage("user", f.parseText("input", raw)))
 	default:
-		f.each("input", maxMessages, func(o *fields) { list = s.readItem(o, list) })
+		f.readObjects("input", maxMessages, func(o *fields) {
+			conversation = s.readItem(o, conversation)
+		})
 	}
-	f.refuse(len(list) == 0,
-		bad("out_of_range", "input", "input has 0 items, want 1 to %d", maxMessages))
-	w.turns = list
+	f.failIf(len(conversation) == 0,
+		fieldFault("out_of_range", "input", "input has 0 items, want 1 to %d", maxMessages))
+
+	// Instructions are those of one response. The next one has its own, or none.
+	w.conversation = conversation
 	if text := f.text("instructions"); text != "" {
-		return append([]message{said("system", text)}, list...)
+		return append([]message{textMessage("system", text)}, conversation...)
 	}
-	return list
+	return conversation
 }
 
 // readItem adds an item of input to a conversation.
-func (s *Server) readItem(o *fields, list []message) []message {
-	o.known = append(o.known, "id", "status", "phase")
-	switch kind := cmp.Or(o.text("type"), "message"); kind {
+func (s *Server) readItem(o *fields, conversation []message) []message {
+	o.accept("id", "status", "phase")
+	itemType := cmp.Or(o.text("type"), "message")
+	switch itemType {
 	case "message":
 		role := o.role(roles[:3]...)
-		return append(list, said(role, readContent(o, "content", "input_text", "output_text", "text")))
+		content := readContent(o, "content", "input_text", "output_text", "text")
+		return append(conversation, textMessage(role, content))
 	case "function_call":
-		return called(list, o.call("arguments", o.needed("call_id"), o.needed("name"),
-			o.needed("arguments")))
+		id := o.requiredText("call_id")
+		name := o.requiredText("name")
+		arguments := o.requiredText("arguments")
+		return withCall(conversation, o.newCall("arguments", id, name, arguments))
 	case "function_call_output":
-		m := said("tool", readContent(o, "output", "input_text", "output_text", "text"))
-		m.CallID = o.needed("call_id")
-		return append(list, m)
+		m := textMessage("tool", readContent(o, "output", "input_text", "output_text", "text"))
+		m.CallID = o.requiredText("call_id")
+		return append(conversation, m)
 	case "item_reference":
-		id := string(o.object["id"])
-		turns := s.keptTurns(o.text("id"), "msg_", "fc_")
-		if turns == nil {
-			o.fail(bad("item_not_found", "id", "id is %s, want an item of a response that is still kept",
-				cut(id)))
-			return list
-		}
-		last := turns[len(turns)-1]
-		for k, call := range last.Calls {
-			if strings.HasSuffix(id, fmt.Sprintf(`_%d"`, k)) {
-				return called(list, call)
-			}
-		}
-		return append(list, said("assistant", last.Content))
-	default:
-		o.fail(bad("unsupported_parameter", "type", "type is %s, want message, function_call, "+
-			"function_call_output or item_reference", param.Quote(kind)))
+		return s.readItemReference(o, conversation)
 	}
-	return list
+	o.fail(fieldFault("unsupported_parameter", "type", "type is %s, want message, function_call, "+
+		"function_call_output or item_reference", param.Quote(itemType)))
+	return conversation
 }
 
-// keptTurns returns the conversation that a kept response goes on with, nil where it is not kept.
-func (s *Server) keptTurns(id string, prefixes ...string) (turns []message) {
+// readItemReference adds an item of a kept response to a conversation. Ids of its items are
+// msg_KEY and fc_KEY_NUMBER.
+func (s *Server) readItemReference(o *fields, conversation []message) []message {
+	id := string(o.object["id"])
+	kept := s.keptConversation(o.text("id"), "msg_", "fc_")
+	if kept == nil {
+		o.fail(fieldFault("item_not_found", "id",
+			"id is %s, want an item of a response that is still kept", truncate(id)))
+		return conversation
+	}
+	last := kept[len(kept)-1]
+	for k, call := range last.Calls {
+		if strings.HasSuffix(id, fmt.Sprintf(`_%d"`, k)) {
+			return withCall(conversation, call)
+		}
+	}
+	return append(conversation, textMessage("assistant", last.Content))
+}
+
+// keptConversation returns the conversation that a kept response goes on with, nil where it is not
+// kept. The id is one of the prefixes and the response's key.
+func (s *Server) keptConversation(id string, prefixes ...string) (conversation []message) {
 	for _, prefix := range prefixes {
 		key, ok := strings.CutPrefix(id, prefix)
-		if a, _ := s.kept(key[:min(len(key), 64)]); ok && a != nil && a.turns != nil {
-			_ = json.Unmarshal(a.turns, &turns) // it is our own
+		a, _ := s.keptAnswer(key[:min(len(key), 64)])
+		if ok && a != nil && a.conversation != nil {
+			_ = json.Unmarshal(a.conversation, &conversation) // encodeAnswer wrote it
 		}
 	}
-	return turns
+	return conversation
 }
 
-// oneResponse answers GET /v1/responses/{id}: a response that is kept, where previous_response_id
-// finds it too.
-func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) *Fault {
+// handleResponse answers GET /v1/responses/{id}: a response that is kept, where
+// previous_response_id finds it too.
+func (s *Server) handleResponse(w http.ResponseWriter, r *http.Request) *Fault {
+	if stream := r.URL.Query().Get("stream"); stream != "" && stream != "false" {
+		return fieldFault("unsupported_parameter", "stream",
+			"stream is %s, want false: a kept response comes whole", truncate(stream))
+	}
 	key, ok := strings.CutPrefix(r.PathValue("id"), "resp_")
-	a, _ := s.kept(key)
-	switch asked := r.URL.Query().Get("stream"); {
-	case asked != "" && asked != "false":
-		return bad("unsupported_parameter", "stream",
-			"stream is %s, want false: a kept response comes whole", cut(asked))
-	case !ok || a == nil || a.turns == nil:
-		f := fault(http.StatusNotFound, "response_not_found", "the response is not kept: it was never "+
-			"made, was made with store false, or gave its place to others; ask again")
+	a, _ := s.keptAnswer(key)
+	if !ok || a == nil || a.conversation == nil {
+		f := newFault(http.StatusNotFound, "response_not_found", "the response is not kept: it was "+
+			"never made, was made with store false, or gave its place to others; ask again")
 		f.Param = "response_id"
 		return f
 	}
@@ -170,49 +208,75 @@ func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) *Fault {
 
 // responseWire is the wire of /v1/responses.
 type responseWire struct {
-	Echo  map[string]json.RawMessage
-	turns []message // of the conversation, without the instructions
-	keep  bool
+	// Echo are the fields that the response repeats. It is exported for the JSON of a call's key.
+	Echo map[string]json.RawMessage
+
+	// conversation is what the response answers, without the instructions.
+	conversation []message
+
+	// isStored reports whether the conversation is kept, so that it can go on.
+	isStored bool
 }
 
-func (w *responseWire) body(made *call, status string, output []any) map[string]any {
-	out := map[string]any{"id": made.prefix + made.Key, "object": "response",
-		"created_at": made.Created.Unix(), "model": made.model.name, "status": status,
-		"output": output, "error": nil, "incomplete_details": nil}
+// newResponse returns a response with its output, as it is before its end is known.
+func (w *responseWire) newResponse(c *call, status string, output []any) map[string]any {
+	out := map[string]any{
+		"id":                 c.idPrefix + c.Key,
+		"object":             "response",
+		"created_at":         c.Created.Unix(),
+		"model":              c.model.name,
+		"status":             status,
+		"output":             output,
+		"error":              nil,
+		"incomplete_details": nil,
+	}
 	for name, raw := range w.Echo {
 		out[name] = raw
 	}
 	return out
 }
 
-func (w *responseWire) whole(made *call, all []saying, used usage) *answer {
-	p, items, turn := &all[0], []any{}, said("assistant", all[0].text)
-	status := itemStatus(p.finish)
-	if p.text != "" || p.calls == nil {
-		items = append(items, textItem(made, status, p.text, p.logs()))
+func (w *responseWire) encodeAnswer(c *call, choices []choiceUpdate, used usage) *answer {
+	u := &choices[0]
+	items := []any{}
+	reply := textMessage("assistant", u.text)
+	status := itemStatus(u.finish)
+	if u.text != "" || u.calls == nil {
+		items = append(items, newTextItem(c, status, u.text, u.chatLogs()))
 	}
-	for k, call := range p.calls {
-		items = append(items, callItem(made, k, "completed", &call, call.Function.Arguments))
-		own := messageCall{ID: call.ID, Type: call.Type}
-		own.Function.Name, own.Function.Arguments = call.Function.Name, call.input()
-		turn.Calls = append(turn.Calls, own)
+	for k, call := range u.calls {
+		items = append(items, newCallItem(c, k, "completed", &call, call.Function.Arguments))
+		reply.Calls = append(reply.Calls, call.messageCall())
 	}
-	out := w.body(made, status, items)
+
+	out := w.newResponse(c, status, items)
 	if status == "incomplete" {
 		out["incomplete_details"] = map[string]string{"reason": "max_output_tokens"}
 	}
-	out["usage"] = map[string]any{"input_tokens": used.Prompt, "output_tokens": used.Completion,
+	out["usage"] = map[string]any{
+		"input_tokens":          used.Prompt,
+		"output_tokens":         used.Completion,
 		"total_tokens":          used.Total,
 		"input_tokens_details":  map[string]int{"cached_tokens": 0, "cache_write_tokens": 0},
-		"output_tokens_details": map[string]int{"reasoning_tokens": 0}}
-	out["unmask"] = made.info()
-	a := &answer{body: encode(out)}
-	if w.keep {
-		a.turns = encode(append(slices.Clip(w.turns), turn))
+		"output_tokens_details": map[string]int{"reasoning_tokens": 0},
+	}
+	out["unmask"] = c.info()
+	a := &answer{body: encodeJSON(out)}
+	if w.isStored {
+		a.conversation = encodeJSON(append(slices.Clip(w.conversation), reply))
 	}
 	return a
 }
 
+// messageCall returns the call as a message of a conversation has it.
+func (c *toolCall) messageCall() messageCall {
+	call := messageCall{ID: c.ID, Type: c.Type}
+	call.Function.Name = c.Function.Name
+	call.Function.Arguments = c.jsonArguments()
+	return call
+}
+
+// itemStatus returns the status of an item whose choice has a finish_reason.
 func itemStatus(finish string) string {
 	if finish == "length" {
 		return "incomplete"
@@ -220,108 +284,116 @@ func itemStatus(finish string) string {
 	return "completed"
 }
 
-func textItem(made *call, status, text string, logs *chatLogs) map[string]any {
-	return map[string]any{"id": "msg_" + made.Key, "type": "message", "role": "assistant",
-		"status": status, "content": []any{textPart(text, logs)}}
+func newTextItem(c *call, status, text string, logs *chatLogs) map[string]any {
+	return map[string]any{"id": "msg_" + c.Key, "type": "message", "role": "assistant",
+		"status": status, "content": []any{newTextPart(text, logs)}}
 }
 
-func textPart(text string, logs *chatLogs) map[string]any {
+func newTextPart(text string, logs *chatLogs) map[string]any {
 	return map[string]any{"type": "output_text", "text": text, "annotations": []any{},
 		"logprobs": logs.list()}
 }
 
-// list is never nil.
-func (l *chatLogs) list() []chatLog {
-	if l == nil {
-		return []chatLog{}
-	}
-	return l.Content
+// newCallItem returns the item of call number k.
+func newCallItem(c *call, k int, status string, call *toolCall, arguments string) map[string]any {
+	return map[string]any{"id": callItemID(c, k), "type": "function_call", "status": status,
+		"call_id": call.ID, "name": call.Function.Name, "arguments": arguments}
 }
 
-func callItem(made *call, k int, status string, c *toolCall, arguments string) map[string]any {
-	return map[string]any{"id": fmt.Sprintf("fc_%s_%d", made.Key, k), "type": "function_call",
-		"status": status, "call_id": c.ID, "name": c.Function.Name, "arguments": arguments}
-}
+func callItemID(c *call, k int) string { return fmt.Sprintf("fc_%s_%d", c.Key, k) }
 
-func (w *responseWire) writer() writer { return &responseEvents{responseWire: w} }
+func (w *responseWire) newStreamWriter() streamWriter { return &responseStream{responseWire: w} }
 
-// responseEvents writes the events of a response.
-type responseEvents struct {
+// responseStream writes the events of a response.
+type responseStream struct {
 	*responseWire
-	blocks
-	texts  int // items before the first call
+	blockWriter
+
+	// textItems counts the items before the first call, 0 or 1.
+	textItems int
+
+	// finish is the finish_reason of the choice, "" before its end.
 	finish string
 }
 
-// say sends an event with its number.
-func (t *responseEvents) say(name string, of map[string]any) {
-	of["sequence_number"] = t.sent
-	t.send("response."+name, of)
+// sendNumbered sends an event with its number.
+func (w *responseStream) sendNumbered(name string, data map[string]any) {
+	data["sequence_number"] = w.eventsSent
+	w.sendEvent("response."+name, data)
 }
 
-// tell sends an event about an item.
-func (t *responseEvents) tell(b *block, name string, of map[string]any) {
-	if of["output_index"] = b.index; of["item"] == nil {
-		if of["item_id"] = "msg_" + t.made.Key; b.call != nil {
-			of["item_id"] = fmt.Sprintf("fc_%s_%d", t.made.Key, b.index-t.texts)
+// sendItemEvent sends an event about the item of a block. An event without the item itself has its
+// id.
+func (w *responseStream) sendItemEvent(b *block, name string, data map[string]any) {
+	data["output_index"] = b.index
+	if data["item"] == nil {
+		if b.toolCall != nil {
+			data["item_id"] = callItemID(w.call, b.index-w.textItems)
 		} else {
-			of["content_index"] = 0
+			data["item_id"] = "msg_" + w.call.Key
+			data["content_index"] = 0
 		}
 	}
-	t.say(name, of)
+	w.sendNumbered(name, data)
 }
 
-func (t *responseEvents) piece(s *stream, made *call, p *saying, _ any) error {
-	if t.s, t.made = s, made; t.sent == 0 {
+func (w *responseStream) writeUpdate(s *stream, c *call, u *choiceUpdate, _ any) error {
+	w.stream = s
+	w.call = c
+	if w.eventsSent == 0 {
 		for _, name := range []string{"created", "in_progress"} {
-			t.say(name, map[string]any{"response": t.body(made, "in_progress", []any{})})
+			response := w.newResponse(c, "in_progress", []any{})
+			w.sendNumbered(name, map[string]any{"response": response})
 		}
 	}
-	t.finish = p.finish
-	return t.take(t, s, made, p)
+	w.finish = u.finish
+	return w.writeBlocks(w, s, c, u)
 }
 
-func (t *responseEvents) begin(b *block) {
-	if b.call != nil {
-		t.tell(b, "output_item.added", map[string]any{
-			"item": callItem(t.made, b.index-t.texts, "in_progress", b.call, "")})
+func (w *responseStream) beginBlock(b *block) {
+	if b.toolCall != nil {
+		item := newCallItem(w.call, b.index-w.textItems, "in_progress", b.toolCall, "")
+		w.sendItemEvent(b, "output_item.added", map[string]any{"item": item})
 		return
 	}
-	item := textItem(t.made, "in_progress", "", nil)
-	item["content"], t.texts = []any{}, 1
-	t.tell(b, "output_item.added", map[string]any{"item": item})
-	t.tell(b, "content_part.added", map[string]any{"part": textPart("", nil)})
+	w.textItems = 1
+	item := newTextItem(w.call, "in_progress", "", nil)
+	item["content"] = []any{}
+	w.sendItemEvent(b, "output_item.added", map[string]any{"item": item})
+	w.sendItemEvent(b, "content_part.added", map[string]any{"part": newTextPart("", nil)})
 }
 
-func (t *responseEvents) more(b *block, text string) {
-	if b.call != nil {
-		t.tell(b, "function_call_arguments.delta", map[string]any{"delta": text})
+func (w *responseStream) extendBlock(b *block, text string) {
+	if b.toolCall != nil {
+		w.sendItemEvent(b, "function_call_arguments.delta", map[string]any{"delta": text})
 		return
 	}
-	t.tell(b, "output_text.delta", map[string]any{"delta": text, "logprobs": []any{}})
+	w.sendItemEvent(b, "output_text.delta", map[string]any{"delta": text, "logprobs": []any{}})
 }
 
-func (t *responseEvents) done(b *block) {
+func (w *responseStream) endBlock(b *block) {
 	var item map[string]any
-	if b.call != nil {
-		t.tell(b, "function_call_arguments.done",
-			map[string]any{"name": b.call.Function.Name, "arguments": b.text})
-		item = callItem(t.made, b.index-t.texts, "completed", b.call, b.text)
+	if b.toolCall != nil {
+		w.sendItemEvent(b, "function_call_arguments.done",
+			map[string]any{"name": b.toolCall.Function.Name, "arguments": b.text})
+		item = newCallItem(w.call, b.index-w.textItems, "completed", b.toolCall, b.text)
 	} else {
-		t.tell(b, "output_text.done", map[string]any{"text": b.text, "logprobs": b.logs.list()})
-		t.tell(b, "content_part.done", map[string]any{"part": textPart(b.text, b.logs)})
-		item = textItem(t.made, itemStatus(b.finish), b.text, b.logs)
+		w.sendItemEvent(b, "output_text.done",
+			map[string]any{"text": b.text, "logprobs": b.logs.list()})
+		w.sendItemEvent(b, "content_part.done", map[string]any{"part": newTextPart(b.text, b.logs)})
+		item = newTextItem(w.call, itemStatus(b.finish), b.text, b.logs)
 	}
-	t.tell(b, "output_item.done", map[string]any{"item": item})
+	w.sendItemEvent(b, "output_item.done", map[string]any{"item": item})
 }
 
-func (t *responseEvents) end(_ *stream, _ *call, a *answer, f *Fault, _ bool) error {
+func (w *responseStream) writeEnd(_ *stream, _ *call, a *answer, f *Fault, _ bool) error {
 	if f != nil { // clients read it at either place
-		of := f.details()
-		t.send("error", map[string]any{"error": of, "message": of.Message, "code": of.Code,
-			"param": of.Param, "sequence_number": t.sent})
-		return t.err
+		body := f.body()
+		w.sendEvent("error", map[string]any{"error": body, "message": body.Message,
+			"code": body.Code, "param": body.Param, "sequence_number": w.eventsSent})
+		return w.err
 	}
-	t.say(itemStatus(t.finish), map[string]any{"response": json.RawMessage(a.body)})
-	return t.err
+	response := map[string]any{"response": json.RawMessage(a.body)}
+	w.sendNumbered(itemStatus(w.finish), response)
+	return w.err
 }

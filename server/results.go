@@ -16,33 +16,38 @@ import (
 // hexKey is the key of a result.
 var hexKey = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// kept returns the answer with a key, nil where it is not kept, and its call.
-func (s *Server) kept(key string) (a *answer, found *engine.Call) {
-	if hexKey.MatchString(key) {
-		found = s.calls.Lookup(key)
+// keptAnswer returns the answer with a key, nil where it is not kept, and its call.
+func (s *Server) keptAnswer(key string) (a *answer, c *engine.Call) {
+	if !hexKey.MatchString(key) {
+		return nil, nil
 	}
-	if found != nil {
-		a, _ = resultOf(found)
+	c = s.calls.Lookup(key)
+	if c == nil {
+		return nil, nil
 	}
-	return a, found
+	a, _ = callResult(c)
+	return a, c
 }
 
-// oneResult answers GET /v1/results/{key} and, for a picture, /v1/results/{key}/{file}: 0.png is
-// the first picture, 0.gif how it came about. What a key stands for never changes.
-func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) *Fault {
-	key, file := r.PathValue("key"), r.PathValue("file")
-	a, found := s.kept(key)
-	index := -1
+// handleResult answers GET /v1/results/{key} and, for a picture, /v1/results/{key}/{file}: 0.png is
+// the first picture, 0.gif how it came about. What a key stands for never changes, so clients may
+// keep it.
+func (s *Server) handleResult(w http.ResponseWriter, r *http.Request) *Fault {
+	key := r.PathValue("key")
+	file := r.PathValue("file")
+	a, c := s.keptAnswer(key)
 	name, extension, _ := strings.Cut(file, ".")
-	if a != nil && isWhole(name) && (extension == "png" || extension == "gif") {
+	index := -1
+	if a != nil && isInteger(name) && (extension == "png" || extension == "gif") {
 		if n, err := strconv.Atoi(name); err == nil && n < len(a.images) && n >= 0 {
 			index = n
 		}
 	}
-	if a == nil || file != "" && index < 0 || extension == "gif" && found.DroppedEvents() {
-		return fault(http.StatusNotFound, "result_not_found",
+	if a == nil || file != "" && index < 0 || extension == "gif" && c.DroppedEvents() {
+		return newFault(http.StatusNotFound, "result_not_found",
 			"there is no such result: it was never made, or not kept; ask again")
 	}
+
 	tag := `"` + key + `"`
 	if file != "" {
 		tag = `"` + key + "-" + file + `"`
@@ -53,7 +58,7 @@ func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) *Fault {
 	case matchesTag(r.Header.Get("If-None-Match"), tag):
 		w.WriteHeader(http.StatusNotModified)
 	case extension == "gif":
-		return s.film(w, found.Members[index])
+		return s.sendFilm(w, c.Members[index])
 	case file != "":
 		writeBody(w, http.StatusOK, "image/png", a.images[index])
 	default:
@@ -64,34 +69,40 @@ func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) *Fault {
 
 // matchesTag reports whether If-None-Match has a tag.
 func matchesTag(header, tag string) bool {
-	for one := range strings.SplitSeq(header, ",") {
-		if one = strings.TrimPrefix(strings.TrimSpace(one), "W/"); one == tag || one == "*" {
+	for candidate := range strings.SplitSeq(header, ",") {
+		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
+		if candidate == tag || candidate == "*" {
 			return true
 		}
 	}
 	return false
 }
 
-// film sends the GIF of a finished picture, that of unmask image -n 1 --gif. One is drawn at a
+// filmSide is the number of pixels of a side up to which unmask image enlarges small pictures.
+const filmSide = 192
+
+// sendFilm sends the GIF of a finished picture, that of unmask image -n 1 --gif. One is drawn at a
 // time: its frames are up to 64 pictures.
-func (s *Server) film(w http.ResponseWriter, m *engine.Member) *Fault {
+func (s *Server) sendFilm(w http.ResponseWriter, m *engine.Member) *Fault {
 	s.filmMu.Lock()
 	defer s.filmMu.Unlock()
-	of := m.Model()
-	start, mask := m.Start(), of.Spec().Mask
-	f := paint.NewFilm(1, of.Spec(), start)
-	const seen = 192 // pixels of a side up to which unmask image enlarges small pictures
-	if width, height, err := of.Pictures.Size(); err == nil {
-		f.Scale = seen / max(width, height, 1)
+	spec := m.Model().Spec()
+	pictures := m.Model().Pictures
+	start := m.Start()
+	film := paint.NewFilm(1, spec, start)
+	if width, height, err := pictures.Size(); err == nil {
+		film.Scale = filmSide / max(width, height, 1)
 	}
-	now := generate.Sequence{Tokens: slices.Clone(start)}
+	sequence := generate.Sequence{Tokens: slices.Clone(start)}
 	for _, e := range m.Events() {
-		now.Tokens, now.Done = e.Apply(now.Tokens, mask), e.Done
-		f.Add(&now)
+		sequence.Tokens = e.Apply(sequence.Tokens, spec.Mask)
+		sequence.Done = e.Done
+		film.Add(&sequence)
 	}
-	data, err := f.Encode(of.Pictures, func(int) *model.Condition { return m.Request.Condition })
+	condition := func(int) *model.Condition { return m.Request.Condition }
+	data, err := film.Encode(pictures, condition)
 	if err != nil {
-		return fault(http.StatusInternalServerError, "answer_failed", "the film failed: %s",
+		return newFault(http.StatusInternalServerError, "answer_failed", "the film failed: %s",
 			oneLine(err))
 	}
 	writeBody(w, http.StatusOK, "image/gif", data)

@@ -2,40 +2,43 @@ package server
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"unmask/decide"
-	"unmask/internal/jsonline"
-	"unmask/internal/turns"
 	"unmask/model"
 	"unmask/param"
 	"unmask/server/engine"
 )
 
-// Bounds of a request.
-const (
-	maxBody  = 1 << 20 // of JSON; lists of texts to embed have maxForm
-	jsonType = "application/json"
-)
+// jsonType is the content type of JSON.
+const jsonType = "application/json"
 
 // handler answers a request, or returns why not before anything was sent.
 type handler func(w http.ResponseWriter, r *http.Request) *Fault
 
 // route is a path with what its methods do.
 type route struct {
+	// pattern is that of http.ServeMux, and the label of the route in logs and metrics.
 	pattern string
+
+	// methods are the handlers by method, nil where there is no such route.
 	methods map[string]handler
-	open    bool // without a key
+
+	// open reports whether the route is answered without a key.
+	open bool
+
+	// dialect is that of the API that the route belongs to. It is nil for OpenAI's and our own
+	// routes, some of which Anthropic's clients ask too.
+	dialect *dialect
+
+	// maxBody bounds the bytes of a JSON body. 0 means maxJSON.
+	maxBody int64
 }
 
 // routes returns all routes of the public listener.
@@ -43,112 +46,167 @@ func (s *Server) routes() []route {
 	get := func(h handler) map[string]handler {
 		return map[string]handler{http.MethodGet: h, http.MethodHead: h}
 	}
-	post := func(h handler) map[string]handler { return map[string]handler{http.MethodPost: h} }
+	post := func(h handler) map[string]handler {
+		return map[string]handler{http.MethodPost: h}
+	}
+	text := func(read modelReader) handler {
+		return s.generateWith(s.withModel(needsText, read))
+	}
+	pictures := func(read modelReader) handler {
+		return s.generateWith(s.withModel(needsPictures, read))
+	}
+
 	list := []route{
-		{pattern: "/v1/models", methods: get(value(s.listModels))},
-		{pattern: "/v1/models/{id}", methods: get(value(s.oneModel))},
-		{pattern: "/v1/completions", methods: post(s.withJSON(s.completing))},
-		{pattern: "/v1/systemone", methods: post(s.withJSON(s.systemOne))},
-		{pattern: "/v1/decisions", methods: post(s.withJSON(s.decisions))},
-		{pattern: "/v1/embeddings", methods: post(s.withJSON(s.embeddings))},
-		{pattern: "/v1/chat/completions", methods: post(s.generating(s.chats))},
-		{pattern: "/v1/responses", methods: post(s.generating(s.responses))},
-		{pattern: "/v1/responses/{id}", methods: get(s.oneResponse)},
-		{pattern: "/api/chat", methods: post(s.generating(s.ollamaChat))},
-		{pattern: "/api/generate", methods: post(s.generating(s.ollamaGenerate))},
-		{pattern: "/api/embed", methods: post(s.withJSON(s.ollamaEmbed))},
-		{pattern: "/api/embeddings", methods: post(s.withJSON(s.ollamaEmbed))},
-		{pattern: "/api/tags", methods: get(value(s.ollamaTags))},
-		{pattern: "/api/ps", methods: get(value(s.ollamaTags))},
-		{pattern: "/api/show", methods: post(s.immediate(s.ollamaShow))},
-		{pattern: "/api/version", methods: get(always("version", ollamaVersion))},
-		{pattern: "/v1/messages", methods: post(s.generating(s.messagesRoute))},
-		{pattern: "/v1/messages/count_tokens", methods: post(s.generating(s.countTokens))},
-		{pattern: "/infill", methods: post(s.generating(s.ofModel(wantsText, s.editor)))},
-		{pattern: "/v1/infill", methods: post(s.generating(s.ofModel(wantsText, s.infill)))},
-		{pattern: "/v1/images/generations", methods: post(s.generating(s.ofModel(wantsPictures,
-			s.generations)))},
-		{pattern: "/v1/images/edits", methods: post(s.editing)},
-		{pattern: "/v1/images/encode", methods: post(s.encoding)},
-		{pattern: "/v1/images/decode", methods: post(s.withJSON(s.decoding))},
-		{pattern: "/v1/audio/speech", methods: post(s.withJSON(s.speaks))},
-		{pattern: "/v1/audio/voices", methods: get(value(s.listVoices))},
-		{pattern: "/v1/tokenize", methods: post(s.immediate(s.tokenizing))},
-		{pattern: "/v1/detokenize", methods: post(s.immediate(s.detokenizing))},
-		{pattern: "/tokenize", methods: post(s.immediate(s.tokenizingPrompt))},
-		{pattern: "/detokenize", methods: post(s.immediate(s.detokenizingPrompt))},
-		{pattern: "/tokenizer_info", methods: get(value(s.tokenizerInfo))},
-		{pattern: "/v1/results/{key}", methods: get(s.oneResult)},
-		{pattern: "/v1/results/{key}/{file}", methods: get(s.oneResult)},
-		{pattern: "/v1/samplers", methods: get(value(listSamplers))},
-		{pattern: "/healthz", methods: get(always("status", "ok")), open: true},
-		{pattern: "/readyz", methods: get(s.ready), open: true},
-		{pattern: "/health", methods: get(s.ready), open: true}, // as vLLM and llama.cpp have it
-		{pattern: "/version", methods: get(value(s.version))},
+		// OpenAI's API, and what vLLM and llama.cpp add to it.
+		{pattern: "/v1/models", methods: get(answerJSON(s.answerModels))},
+		{pattern: "/v1/models/{id}", methods: get(answerJSON(s.answerModel))},
+		{pattern: "/v1/completions", methods: post(s.withJSON(s.handleCompletion))},
+		{pattern: "/v1/chat/completions", methods: post(s.generateWith(s.readChat))},
+		{pattern: "/v1/responses", methods: post(s.generateWith(s.readResponse))},
+		{pattern: "/v1/responses/{id}", methods: get(s.handleResponse)},
+		{pattern: "/v1/decisions", methods: post(s.withJSON(s.handleDecisions))},
+		{pattern: "/v1/embeddings", methods: post(s.withJSON(s.handleEmbeddings)), maxBody: maxForm},
+		{pattern: "/v1/images/generations", methods: post(pictures(s.readGenerations))},
+		{pattern: "/v1/images/edits", methods: post(s.handleEdits)},
+		{pattern: "/v1/audio/speech", methods: post(s.withJSON(s.handleSpeech))},
+		{pattern: "/v1/audio/voices", methods: get(answerJSON(s.answerVoices))},
+		{pattern: "/infill", methods: post(text(s.readEditor))},
+		{pattern: "/tokenize", methods: post(s.answerBody(s.answerVLLMTokenize))},
+		{pattern: "/detokenize", methods: post(s.answerBody(s.answerVLLMDetokenize))},
+		{pattern: "/tokenizer_info", methods: get(answerJSON(s.answerTokenizerInfo))},
+		{pattern: "/health", methods: get(s.handleReady), open: true},
+		{pattern: "/version", methods: get(answerJSON(s.answerVersion))},
+
+		// TypeSafe's.
+		{pattern: "/v1/systemone", methods: post(s.withJSON(s.handleSystemOne))},
+
+		// Our own.
+		{pattern: "/v1/infill", methods: post(text(s.readInfill))},
+		{pattern: "/v1/images/encode", methods: post(s.handleEncode)},
+		{pattern: "/v1/images/decode", methods: post(s.withJSON(s.handleDecode))},
+		{pattern: "/v1/tokenize", methods: post(s.answerBody(s.answerTokenize))},
+		{pattern: "/v1/detokenize", methods: post(s.answerBody(s.answerDetokenize))},
+		{pattern: "/v1/results/{key}", methods: get(s.handleResult)},
+		{pattern: "/v1/results/{key}/{file}", methods: get(s.handleResult)},
+		{pattern: "/v1/samplers", methods: get(answerJSON(answerSamplers))},
+		{pattern: "/healthz", methods: get(answerText("status", "ok")), open: true},
+		{pattern: "/readyz", methods: get(s.handleReady), open: true},
+
+		// Anthropic's.
+		{pattern: "/v1/messages", methods: post(s.generateWith(s.readMessages)), dialect: anthropic},
+		{pattern: "/v1/messages/count_tokens", methods: post(s.generateWith(s.readTokenCount)),
+			dialect: anthropic},
+
+		// Ollama's.
+		{pattern: "/api/chat", methods: post(s.generateWith(s.readOllamaChat)), dialect: ollama},
+		{pattern: "/api/generate", methods: post(s.generateWith(s.readOllamaGenerate)),
+			dialect: ollama},
+		{pattern: "/api/embed", methods: post(s.withJSON(s.handleOllamaEmbed)), dialect: ollama,
+			maxBody: maxForm},
+		{pattern: "/api/embeddings", methods: post(s.withJSON(s.handleOllamaEmbeddings)),
+			dialect: ollama, maxBody: maxForm},
+		{pattern: "/api/tags", methods: get(answerJSON(s.answerOllamaTags)), dialect: ollama},
+		{pattern: "/api/ps", methods: get(answerJSON(s.answerOllamaTags)), dialect: ollama},
+		{pattern: "/api/show", methods: post(s.answerBody(s.answerOllamaShow)), dialect: ollama},
+		{pattern: "/api/version", methods: get(answerText("version", ollamaVersion)),
+			dialect: ollama},
 	}
 	if s.o.Page != nil {
 		page := get(func(w http.ResponseWriter, r *http.Request) *Fault {
 			s.o.Page.ServeHTTP(w, r)
 			return nil
 		})
-		for _, at := range []string{"/{$}", "/page/", "/openapi.json"} {
-			list = append(list, route{pattern: at, methods: page, open: true})
+		for _, pattern := range []string{"/{$}", "/page/", "/openapi.json"} {
+			list = append(list, route{pattern: pattern, methods: page, open: true})
 		}
 	}
 	return list
+}
+
+// unknownRoute returns the route of a path without one. Its dialect is that of the API that the
+// path would belong to.
+func unknownRoute(path string) route {
+	unknown := route{pattern: "unknown"}
+	if strings.HasPrefix(path, "/api/") {
+		unknown.dialect = ollama
+	} else if strings.HasPrefix(path, "/v1/messages/") {
+		unknown.dialect = anthropic
+	}
+	return unknown
+}
+
+// routeHandler answers the requests of a route.
+type routeHandler struct {
+	s     *Server
+	route route
+}
+
+// ServeHTTP implements http.Handler.
+func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f := h.answer(w, r); f != nil {
+		f.write(w)
+	}
+}
+
+// answer answers a request by the handler of its method.
+func (h *routeHandler) answer(w http.ResponseWriter, r *http.Request) *Fault {
+	if !h.route.open {
+		if f := h.s.authorize(r); f != nil {
+			return f
+		}
+	}
+	if h.route.methods == nil {
+		return h.s.unknownRouteFault(r.URL.Path)
+	}
+	if handle := h.route.methods[r.Method]; handle != nil {
+		return handle(w, r)
+	}
+
+	allowed := sortedKeys(h.route.methods)
+	f := newFault(http.StatusMethodNotAllowed, "method_not_allowed", "the method is %s, want %s",
+		truncate(r.Method), param.JoinOr(allowed))
+	f.header = [2]string{"Allow", strings.Join(allowed, ", ")}
+	return f
 }
 
 // Handler returns the handler of all public routes.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
-		mux.Handle(r.pattern, s.handle(r))
+		mux.Handle(r.pattern, &routeHandler{s, r})
 	}
-	unknown := s.handle(route{pattern: "unknown"})
-	mux.Handle("/", unknown)
-	return s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would redirect to a clean path; here such a path is unknown.
-		p := r.URL.Path
-		if clean := path.Clean(p); p != clean && p != clean+"/" || strings.Contains(p, "//") ||
-			r.URL.RawPath != "" || strings.Contains(r.URL.EscapedPath(), "%") {
-			unknown.ServeHTTP(w, r)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	}))
+	return s.guard(mux)
 }
 
-// handle answers the methods of a route.
-func (s *Server) handle(at route) http.Handler {
-	allowed := sortedKeys(at.methods)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		note(r).route = at.pattern
-		var f *Fault
-		if !at.open {
-			f = s.authorize(r)
-		}
-		h := at.methods[r.Method]
-		switch {
-		case f != nil:
-		case h != nil:
-			f = h(w, r)
-		case at.methods == nil:
-			f = s.unknownRoute(r.URL.Path)
-		default:
-			f = fault(http.StatusMethodNotAllowed, "method_not_allowed", "the method is %s, want %s",
-				cut(r.Method), param.JoinOr(allowed))
-			f.header = [2]string{"Allow", strings.Join(allowed, ", ")}
-		}
-		if f != nil {
-			f.write(w)
-		}
-	})
+// hasCleanPath reports whether a request's path is as a route has it. http.ServeMux would redirect
+// others to a clean path, which POST requests of many clients do not survive; here such a path is
+// unknown, and the fault names the right one.
+func hasCleanPath(r *http.Request) bool {
+	p := r.URL.Path
+	clean := path.Clean(p)
+	return (p == clean || p == clean+"/") && !strings.Contains(p, "//") && r.URL.RawPath == "" &&
+		!strings.Contains(r.URL.EscapedPath(), "%")
 }
 
-// unknownRoute is the fault of a path without a route. It names the route of a client whose base
-// URL has /v1 where it should not, lacks it, or ends with a slash.
-func (s *Server) unknownRoute(asked string) *Fault {
-	f := fault(http.StatusNotFound, "unknown_route", "there is no such route")
+// findRoute returns the route of a request and its handler.
+func (s *Server) findRoute(mux *http.ServeMux, r *http.Request) (route, http.Handler) {
+	if hasCleanPath(r) {
+		h, pattern := mux.Handler(r)
+		if known, ok := h.(*routeHandler); ok {
+			return known.route, mux // the mux sets the values of the path, too
+		}
+		if pattern != "" { // it redirects to a subtree such as /page/
+			return route{pattern: "unknown"}, mux
+		}
+	}
+	unknown := unknownRoute(r.URL.Path)
+	return unknown, &routeHandler{s, unknown}
+}
+
+// unknownRouteFault is the fault of a path without a route. It names the route of a client whose
+// base URL has /v1 where it should not, lacks it, or ends with a slash.
+func (s *Server) unknownRouteFault(asked string) *Fault {
+	f := newFault(http.StatusNotFound, "unknown_route", "there is no such route")
 	clean := path.Clean(asked)
 	for _, near := range []string{clean, "/v1" + clean, strings.TrimPrefix(clean, "/v1")} {
 		for _, r := range s.routes() {
@@ -161,114 +219,20 @@ func (s *Server) unknownRoute(asked string) *Fault {
 	return f
 }
 
-// readBody reads a JSON object.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
-	among, most := s.bodies, int64(maxBody)
-	if strings.Contains(r.URL.Path, "/embed") {
-		among, most = s.forms, maxForm
-	}
-	return s.inTurn(r, among, most, func() (*fields, *Fault) {
-		if f := checkContent(r, jsonType); f != nil {
-			return nil, f
-		}
-		body, f := s.readAll(w, r, most)
-		if f != nil {
-			return nil, f
-		}
-		object, err := jsonline.ReadObject(body)
-		if err != nil {
-			e, _ := errors.AsType[*jsonline.Error](err)
-			return nil, bad(jsonCodes[e.Kind], e.Name, "%s", e.Message)
-		}
-		return &fields{object: object}, nil
-	})
-}
-
-// smallBody is the size of bodies that are read without a turn.
-const smallBody = 64 << 10
-
-// inTurn reads a body of at most some bytes when there is memory for it among others. The memory
-// is taken until the fields are freed.
-func (s *Server) inTurn(r *http.Request, among *turns.Turns, most int64,
-	read func() (*fields, *Fault)) (*fields, *Fault) {
-	back := func() {}
-	bytes := r.ContentLength
-	if bytes < 0 || bytes > most {
-		bytes = most
-	}
-	if bytes > smallBody {
-		taken, err := among.Take(r.Context(), keyName(r), bytes)
-		if err != nil {
-			return nil, bad("invalid_body", "", "the request was cancelled")
-		}
-		back = sync.OnceFunc(taken)
-	}
-	f, fault := read()
-	if fault != nil {
-		back()
-		return nil, fault
-	}
-	f.free = back
-	return f, nil
-}
-
-// checkContent refuses a body of another type, or one that is packed. Ollama's routes, whose
-// clients name any type or none, take all.
-func checkContent(r *http.Request, want string) *Fault {
-	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return fault(http.StatusUnsupportedMediaType, "unsupported_encoding",
-			"content encoding is %s, want none", param.Quote(e))
-	}
-	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	if !strings.EqualFold(strings.TrimSpace(kind), want) && !strings.HasPrefix(r.URL.Path, "/api/") {
-		return fault(http.StatusUnsupportedMediaType, "content_type", "content type is %s, want %s",
-			param.Quote(kind), want)
-	}
-	return nil
-}
-
-// readAll reads a body of at most some bytes, within its time.
-func (s *Server) readAll(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Fault) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.times.body))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if errors.As(err, new(*http.MaxBytesError)) { // else a client that still writes sees a reset
-		_, _ = io.CopyN(io.Discard, r.Body, maxForm)
-	}
-	if err != nil {
-		return nil, s.bodyFault(err, most)
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return body, nil
-}
-
-// bodyFault is the fault of a body that cannot be read.
-func (s *Server) bodyFault(err error, most int64) *Fault {
-	var f *Fault
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		f = fault(http.StatusRequestEntityTooLarge, "body_too_large",
-			"the body has more than %d bytes, want at most that", most)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		f = fault(http.StatusRequestTimeout, "body_timeout",
-			"the body took more than %.0f seconds, want at most that", s.times.body.Seconds())
-	default:
-		f = bad("invalid_body", "", "the body ends early")
-	}
-	f.closes = true
-	return f
-}
-
 // reader reads a request of a route from its fields.
-type reader func(r *http.Request, f *fields) (query, streaming)
+type reader func(r *http.Request, f *fields) (query, streamOptions)
 
-// ofModel reads requests for a model of a kind, whose fields read takes.
-func (s *Server) ofModel(kind wants, read func(r *http.Request, f *fields, m *servedModel) (query,
-	streaming)) reader {
-	return func(r *http.Request, f *fields) (q query, st streaming) {
-		if m := s.model(f, kind); m != nil {
-			q, st = read(r, f, m)
+// modelReader reads a request for a model from its fields.
+type modelReader func(r *http.Request, f *fields, m *servedModel) (query, streamOptions)
+
+// withModel returns the reader that chooses the model and reads the other fields with read.
+func (s *Server) withModel(need modelNeed, read modelReader) reader {
+	return func(r *http.Request, f *fields) (query, streamOptions) {
+		m := s.model(f, need)
+		if m == nil {
+			return query{}, streamOptions{}
 		}
-		return q, st
+		return read(r, f, m)
 	}
 }
 
@@ -280,36 +244,42 @@ func (s *Server) withJSON(
 		if fault != nil {
 			return fault
 		}
-		defer f.free()
+		defer f.release()
 		return h(w, r, f)
 	}
 }
 
-// value handles requests without a body that are answered by a JSON value.
-func value(answer func(r *http.Request) (any, *Fault)) handler {
+// answerJSON handles requests without a body that are answered by a JSON value.
+func answerJSON(answer func(r *http.Request) (any, *Fault)) handler {
 	return func(w http.ResponseWriter, r *http.Request) *Fault {
 		value, fault := answer(r)
 		if fault == nil {
-			writeJSON(w, encode(value))
+			writeJSON(w, encodeJSON(value))
 		}
 		return fault
 	}
 }
 
-// always handles requests whose answer is an object of one text.
-func always(name, text string) handler {
-	return value(func(*http.Request) (any, *Fault) { return map[string]string{name: text}, nil })
-}
-
-// immediate handles requests with a body that are answered at once, by a JSON value.
-func (s *Server) immediate(answer func(f *fields) (any, *Fault)) handler {
-	return s.withJSON(func(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
-		return value(func(*http.Request) (any, *Fault) { return answer(f) })(w, r)
+// answerText handles requests whose answer is an object of one text.
+func answerText(name, text string) handler {
+	return answerJSON(func(*http.Request) (any, *Fault) {
+		return map[string]string{name: text}, nil
 	})
 }
 
-// generating handles those for sequences.
-func (s *Server) generating(read reader) handler {
+// answerBody handles requests with a body that are answered at once, by a JSON value.
+func (s *Server) answerBody(answer func(f *fields) (any, *Fault)) handler {
+	return s.withJSON(func(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
+		value, fault := answer(f)
+		if fault == nil {
+			writeJSON(w, encodeJSON(value))
+		}
+		return fault
+	})
+}
+
+// generateWith handles requests for sequences, which read reads.
+func (s *Server) generateWith(read reader) handler {
 	return s.withJSON(func(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
 		return s.generate(w, r, f, read)
 	})
@@ -317,69 +287,75 @@ func (s *Server) generating(read reader) handler {
 
 // generate answers a request for sequences.
 func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, read reader) *Fault {
-	q, st := read(r, f)
-	f.free()
-	if fault := f.end(); fault != nil {
+	q, options := read(r, f)
+	f.release()
+	if fault := f.finish(); fault != nil {
 		return fault
 	}
-	if q.ready != nil {
-		writeJSON(w, q.ready.body)
+	if q.readyAnswer != nil {
+		writeJSON(w, q.readyAnswer.body)
 		return nil
 	}
-	made, hit, fault := s.begin(q, keyName(r))
+	c, hit, fault := s.begin(q, keyName(r))
 	if fault != nil {
 		return fault
 	}
-	defer s.calls.Unwatch(made.Call)
+	defer s.calls.Unwatch(c.Call)
+
 	for _, note := range q.notes {
 		w.Header().Add("Unmask-Note", note)
 	}
 	if hit {
 		w.Header().Set("Unmask-Cache", "hit")
 	}
-	return s.answer(w, r, made, st)
+	return s.sendCall(w, r, c, options)
 }
 
-// answer sends the answer of a call, or streams it.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st streaming) *Fault {
-	n := note(r)
-	n.rows, n.call = made.Rows, made
-	if st.form == "" {
-		if err := made.Wait(r.Context()); err != nil {
-			n.gone = true
+// sendCall sends the answer of a call, or streams it.
+func (s *Server) sendCall(w http.ResponseWriter, r *http.Request, c *call,
+	options streamOptions) *Fault {
+	notes := notesOf(r)
+	notes.rows = c.Rows
+	notes.call = c
+	if options.form == notStreamed {
+		if err := c.Wait(r.Context()); err != nil {
+			notes.clientGone = true
 			return nil
 		}
-		result, fault := resultOf(made.Call)
+		result, fault := callResult(c.Call)
 		if fault != nil {
 			return fault
 		}
 		writeJSON(w, result.body)
 		return nil
 	}
-	if fault := s.opens(); fault != nil {
+
+	if fault := s.countStream(); fault != nil {
 		return fault
 	}
-	defer s.closes()
+	defer s.uncountStream()
 	out := s.newStream(w, r)
 	var err error
-	if cells, ofPictures := made.form.(pictureForm); ofPictures || st.form == "events" {
-		err = out.cells(made, cells, st.form == "events")
-	} else if made.wire != nil {
-		err = out.texts(made, st)
+	form, ofPictures := c.answerKey.(pictureForm)
+	if ofPictures || options.form == streamsEvents {
+		err = out.sendPictures(c, form, options.form == streamsEvents)
+	} else if c.wire != nil {
+		err = out.sendTexts(c, options)
 	}
-	n.gone = err != nil
+	notes.clientGone = err != nil
 	return nil
 }
 
 // maxStreams is the largest number of open streams.
 const maxStreams = 256
 
-// opens counts one more stream, or returns why there are too many.
-func (s *Server) opens() *Fault {
+// countStream counts one more stream, or returns why there are too many. The caller of a counted
+// stream calls uncountStream at its end.
+func (s *Server) countStream() *Fault {
 	s.stats.streams.Inc()
 	if s.streams.Add(1) > maxStreams {
-		s.closes()
-		f := fault(http.StatusTooManyRequests, "too_many_streams",
+		s.uncountStream()
+		f := newFault(http.StatusTooManyRequests, "too_many_streams",
 			"%d streams are open, want at most %d", maxStreams, maxStreams)
 		f.Retry = 1
 		return f
@@ -387,7 +363,7 @@ func (s *Server) opens() *Fault {
 	return nil
 }
 
-func (s *Server) closes() {
+func (s *Server) uncountStream() {
 	s.streams.Add(-1)
 	s.stats.streams.Dec()
 }
@@ -396,148 +372,188 @@ func writeJSON(w http.ResponseWriter, body []byte) {
 	writeBody(w, http.StatusOK, jsonType, append(slices.Clip(body), '\n'))
 }
 
-// writeBody sends a body of a type.
-func writeBody(w http.ResponseWriter, status int, kind string, body []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(usualTimes.write +
-		time.Duration(len(body))*time.Microsecond))
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	if w.Header().Get("Cache-Control") == "" {
-		w.Header().Set("Cache-Control", "no-store")
+// writeBody sends a body of a content type. Its deadline grows with its size, so that a slow client
+// gets a large picture, but one that reads nothing holds no memory for ever.
+func writeBody(w http.ResponseWriter, status int, contentType string, body []byte) {
+	timeout := defaultTimeouts.write + time.Duration(len(body))*time.Microsecond
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
 
-// wants is the kind of model that a route needs.
-type wants int
+// modelNeed is the kind of model that a route needs.
+type modelNeed int
 
 const (
-	wantsText wants = iota
-	wantsChat       // text, by a chat template where no model is named and one has it
-	wantsPictures
-	wantsDecisions
-	wantsVectors
-	wantsSpeech
+	needsText modelNeed = iota
+
+	// needsChat needs text, and a chat template where no model is named and one has it.
+	needsChat
+
+	needsPictures
+	needsDecisions
+	needsVectors
+	needsSpeech
 )
 
 // rank returns how well a model fits what a route needs: of those that no request names, the first
 // with the highest rank answers. Below 0 it cannot.
-func (m *servedModel) rank(kind wants) int {
-	vectors, trained := m.Kind() == model.KindVectors, decide.HasDecisionHead(m.Model)
-	switch {
-	case kind == wantsPictures && m.Pictures != nil, kind == wantsText && m.Text != nil,
-		kind == wantsVectors && m.Text != nil, kind == wantsSpeech && m.Speech != nil:
-		return 0
-	case kind == wantsDecisions && trained:
-		return 2
-	case kind == wantsVectors && vectors && !trained,
-		(kind == wantsChat || kind == wantsDecisions) && m.chat != nil:
-		return 1
-	case m.Text != nil && (kind == wantsChat || kind == wantsDecisions):
-		return 0
+func (m *servedModel) rank(need modelNeed) int {
+	isText := m.Text != nil
+	hasDecisions := decide.HasDecisionHead(m.Model)
+	switch need {
+	case needsText:
+		if isText {
+			return 0
+		}
+	case needsPictures:
+		if m.Pictures != nil {
+			return 0
+		}
+	case needsSpeech:
+		if m.Speech != nil {
+			return 0
+		}
+	case needsVectors:
+		if isText {
+			return 0
+		}
+		if m.Kind() == model.KindVectors && !hasDecisions {
+			return 1
+		}
+	case needsDecisions:
+		if hasDecisions {
+			return 2
+		}
+		return m.rank(needsChat)
+	case needsChat:
+		if m.chat != nil {
+			return 1
+		}
+		if isText {
+			return 0
+		}
 	}
 	return -1
 }
 
-// model returns the model that a request names, or the first of its kind.
-func (s *Server) model(f *fields, kind wants) *servedModel {
-	name, all := f.text("model"), s.all()
+// model returns the model that a request names or, where it names none, the best for the need.
+func (s *Server) model(f *fields, need modelNeed) *servedModel {
+	name := f.text("model")
+	all := s.allModels()
 	var names []string
-	var first *servedModel
+	var best *servedModel
 	for _, m := range all {
-		if m.rank(kind) < 0 {
+		if m.rank(need) < 0 {
 			continue
 		}
 		if m.name == name {
 			return m
 		}
-		if first == nil || m.rank(kind) > first.rank(kind) {
-			first = m
+		if best == nil || m.rank(need) > best.rank(need) {
+			best = m
 		}
-		if kind != wantsChat || m.chat != nil {
+		if need != needsChat || m.chat != nil {
 			names = append(names, m.name)
 		}
 	}
 	if f.fault != nil {
 		return nil
 	}
+
 	loading := len(all) < max(s.o.Expect, 1)
-	better := loading && kind == wantsChat && first != nil && first.chat == nil // may come
-	if first != nil && !better && !f.has("model") {
-		return first
+	betterMayCome := loading && need == needsChat && best != nil && best.chat == nil
+	if best != nil && !betterMayCome && !f.has("model") {
+		return best
 	}
 	if loading {
-		wait := fault(http.StatusServiceUnavailable, "loading", "the models are still loading")
+		wait := newFault(http.StatusServiceUnavailable, "loading", "the models are still loading")
 		wait.Retry = 1
 		f.fail(wait)
 		return nil
 	}
+	message := "no served model can answer this route"
+	if len(names) > 0 {
+		message = fmt.Sprintf("the model is not served for this, want %s", param.JoinOr(names))
+	}
 	f.fail(&Fault{Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
-		Message: fmt.Sprintf("the model is not served for this, want %s", either(names))})
+		Message: message})
 	return nil
 }
 
-func either(names []string) string {
-	if len(names) == 0 {
-		return "another route: there is none"
-	}
-	return param.JoinOr(names)
-}
-
-// listModels answers GET /v1/models.
-func (s *Server) listModels(*http.Request) (any, *Fault) {
-	data, models := []modelInfo{}, []map[string]string{} // models as TypeSafe's clients read them
-	for _, m := range s.all() {
+// answerModels answers GET /v1/models.
+func (s *Server) answerModels(*http.Request) (any, *Fault) {
+	data := []modelInfo{}
+	models := []map[string]string{} // as TypeSafe's clients read them
+	for _, m := range s.allModels() {
 		data = append(data, m.info())
-		models = append(models, map[string]string{"name": m.name, "description": m.Info.Architecture,
-			"release_date": time.Unix(m.created, 0).UTC().Format(time.DateOnly)})
+		models = append(models, map[string]string{
+			"name":         m.name,
+			"description":  m.Info.Architecture,
+			"release_date": time.Unix(m.created, 0).UTC().Format(time.DateOnly),
+		})
 	}
 	return map[string]any{"object": "list", "data": data, "models": models}, nil
 }
 
-func (s *Server) all() []*servedModel {
+// allModels returns the models that are served now.
+func (s *Server) allModels() []*servedModel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.models)
 }
 
-// oneModel answers GET /v1/models/{id}.
-func (s *Server) oneModel(r *http.Request) (any, *Fault) {
+// answerModel answers GET /v1/models/{id}.
+func (s *Server) answerModel(r *http.Request) (any, *Fault) {
 	var names []string
-	for _, m := range s.all() {
+	for _, m := range s.allModels() {
 		if m.name == r.PathValue("id") {
 			return m.info(), nil
 		}
 		names = append(names, m.name)
 	}
+	message := "no model is served"
+	if len(names) > 0 {
+		message = "the model is not served, want " + param.JoinOr(names)
+	}
 	return nil, &Fault{Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
-		Message: "the model is not served, want " + either(names)}
+		Message: message}
 }
 
-// ready answers GET /readyz.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) *Fault {
-	code, status := http.StatusServiceUnavailable, "ok"
+// handleReady answers GET /readyz.
+func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) *Fault {
+	stalled := func(e *engine.Engine) bool { return e.Stalled(s.timeouts.stall) }
+	code := http.StatusServiceUnavailable
+	status := ""
 	switch {
 	case s.calls.Draining():
 		status = "draining"
 	case s.loading():
 		status = "loading"
-	case slices.ContainsFunc(s.engines(), func(e *engine.Engine) bool {
-		return e.Stalled(s.times.stall)
-	}):
+	case slices.ContainsFunc(s.engines(), stalled):
 		status = "stalled"
-	}
-	if status == "ok" {
+	default:
 		code = http.StatusOK
-	} else {
+		status = "ok"
+	}
+	if code != http.StatusOK {
 		w.Header().Set("Retry-After", "1")
 	}
-	writeBody(w, code, jsonType, append(encode(map[string]string{"status": status}), '\n'))
+	body := encodeJSON(map[string]string{"status": status})
+	writeBody(w, code, jsonType, append(body, '\n'))
 	return nil
 }
 
-// version answers GET /version.
-func (s *Server) version(*http.Request) (any, *Fault) {
-	return map[string]string{"version": cmp.Or(s.o.Version, "unknown"), "contract": contract}, nil
+// answerVersion answers GET /version.
+func (s *Server) answerVersion(*http.Request) (any, *Fault) {
+	return map[string]string{
+		"version":  cmp.Or(s.o.Version, "unknown"),
+		"contract": contract,
+	}, nil
 }

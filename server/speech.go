@@ -19,90 +19,106 @@ import (
 	"unmask/speak"
 )
 
-// maxSpoken is the longest text of a request, bytes: about an hour of sound.
-const maxSpoken = 1 << 16
+// maxSpeechBytes is the longest text of a request: about an hour of sound.
+const maxSpeechBytes = 1 << 16
 
 // autoVoice is the voice of a request that names none.
 const autoVoice = "auto"
 
-// speaking is a request for speech.
-type speaking struct {
-	model   *servedModel
-	set     settings
-	request speak.Request
-	of      *speak.Speech
-	voice   string
-	format  string
-	stream  string // audio or sse; "" if the sound is sent as a whole
+// speechRequest is a request for speech.
+type speechRequest struct {
+	model    *servedModel
+	settings settings
+	request  speak.Request
+	speech   *speak.Speech
+	voice    string
+	format   string
+
+	// stream is audio or sse, "" if the sound is sent as a whole.
+	stream string
 }
 
-// speaks answers POST /v1/audio/speech. A text in several parts is always streamed.
-func (s *Server) speaks(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
-	q := s.readSpeech(f)
-	f.free()
-	if fault := f.end(); fault != nil {
+// prepare prepares the speech.
+func (q *speechRequest) prepare() *Fault {
+	speech, err := speak.New(q.model.Model, q.request)
+	if err != nil {
+		return faultOf("input", err).renameParam(map[string]string{"text": "input",
+			"voice word": "instructions"})
+	}
+	q.speech = speech
+	return nil
+}
+
+// handleSpeech answers POST /v1/audio/speech. A text in several parts is always streamed, so that
+// its sound is not kept in memory as a whole.
+func (s *Server) handleSpeech(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
+	q := s.readSpeechRequest(f)
+	f.release()
+	if fault := f.finish(); fault != nil {
 		return fault
 	}
-	prepare := func() (fault *Fault) {
-		var err error
-		if q.of, err = speak.New(q.model.Model, q.request); err != nil {
-			fault = refused("input", err).renamed(map[string]string{"text": "input",
-				"voice word": "instructions"})
-		}
+	if fault := q.prepare(); fault != nil {
 		return fault
 	}
-	fault := prepare()
-	if fault == nil && len(q.of.Parts) > 1 && q.stream == "" {
-		q.stream, q.request.Stream = "audio", true
-		fault = prepare()
-	}
-	if fault != nil {
-		return fault
-	}
-	if q.stream != "" {
-		if fault := s.opens(); fault != nil {
+	if len(q.speech.Parts) > 1 && q.stream == "" {
+		q.stream = "audio"
+		q.request.Stream = true
+		if fault := q.prepare(); fault != nil {
 			return fault
 		}
-		defer s.closes()
+	}
+
+	if q.stream != "" {
+		if fault := s.countStream(); fault != nil {
+			return fault
+		}
+		defer s.uncountStream()
 	}
 	w.Header().Set("Unmask-Seed", strconv.FormatUint(q.request.Seed, 10))
-	out := &spokenAnswer{q: q, w: w}
+	out := &speechAnswer{q: q, w: w}
 	if q.stream != "" {
 		out.stream = s.newStream(w, r)
 	}
 	if q.stream == "audio" {
-		out.stream.kind = sound.MediaType(q.format)
+		out.stream.contentType = sound.MediaType(q.format)
 	}
-	return out.end(s.speak(r, q, out))
+	return out.finish(s.runSpeech(r, q, out))
 }
 
-// readSpeech reads the fields of a request.
-func (s *Server) readSpeech(f *fields) (q speaking) {
-	if q.model = s.model(f, wantsSpeech); q.model == nil {
+// readSpeechRequest reads the fields of a request.
+func (s *Server) readSpeechRequest(f *fields) (q speechRequest) {
+	q.model = s.model(f, needsSpeech)
+	if q.model == nil {
 		return q
 	}
-	q.set = readSettings(f)
-	f.refuse(q.set.n != 1, outOfRange("n", q.set.n, "1"))
-	if !q.set.seeded {
-		q.set.request.Seed = rand.Uint64N(maxDrawn)
+	q.settings = readSettings(f)
+	f.failIf(q.settings.n != 1, rangeFault("n", q.settings.n, "1"))
+	if !q.settings.hasSeed {
+		q.settings.request.Seed = rand.Uint64N(maxDrawnSeed)
 	}
-	input := f.needed("input")
-	f.refuse(len(input) > maxSpoken,
-		bad("context_length_exceeded", "input", "input is %d bytes, want at most %d", len(input),
-			maxSpoken))
-	q.request = speak.Request{Text: input, Language: f.text("language"),
-		Words: f.text("instructions"), Speed: f.float("speed", speak.SpeedParam),
-		Seconds: f.float("seconds", speak.SecondsParam), Seed: q.set.request.Seed,
-		Preset: q.set.request.Preset, Overrides: q.set.request.Overrides}
-	q.format = f.word("response_format", sound.Formats...)
+	input := f.requiredText("input")
+	f.failIf(len(input) > maxSpeechBytes, fieldFault("context_length_exceeded", "input",
+		"input is %d bytes, want at most %d", len(input), maxSpeechBytes))
+	q.request = speak.Request{
+		Text:      input,
+		Language:  f.text("language"),
+		Words:     f.text("instructions"),
+		Speed:     f.number("speed", speak.SpeedParam),
+		Seconds:   f.number("seconds", speak.SecondsParam),
+		Seed:      q.settings.request.Seed,
+		Preset:    q.settings.request.Preset,
+		Overrides: q.settings.request.Overrides,
+	}
+	q.format = f.oneOf("response_format", sound.Formats...)
 	if f.has("stream_format") {
-		q.stream, q.request.Stream = f.word("stream_format", "audio", "sse"), true
+		q.stream = f.oneOf("stream_format", "audio", "sse")
+		q.request.Stream = true
 	}
 	q.voice = autoVoice
 	if raw := f.value("voice"); jsonline.ValueKind(raw) == "an object" {
-		f.inner("voice", raw, func(o *fields) { q.voice = o.needed("id") })
+		f.readObject("voice", raw, func(o *fields) { q.voice = o.requiredText("id") })
 	} else if raw != nil {
-		q.voice = f.textOf("voice", raw)
+		q.voice = f.parseText("voice", raw)
 	}
 	if q.voice != autoVoice && f.fault == nil {
 		s.readVoice(f, &q)
@@ -110,210 +126,250 @@ func (s *Server) readSpeech(f *fields) (q speaking) {
 	return q
 }
 
-// float reads a number, 0 where it is absent.
-func (f *fields) float(name string, p param.Param) float64 {
+// number reads a number within the bounds of p, 0 where it is absent.
+func (f *fields) number(name string, p param.Param) float64 {
 	raw := f.value(name)
 	if raw == nil {
 		return 0
 	}
 	if jsonline.ValueKind(raw) != "a number" {
-		f.wrongType(name, raw, "a number, "+p.Want())
+		f.failType(name, raw, "a number, "+p.Want())
 		return 0
 	}
 	x, err := p.Float(string(raw))
 	if err != nil {
-		f.fail(refused(name, err))
+		f.fail(faultOf(name, err))
 	}
 	return x
 }
 
-// voices returns the names of the voices, and their files.
+// voices returns the names of the voices, autoVoice among them, and the files of the others.
 func (s *Server) voices() (names []string, files map[string]string) {
-	names, files = []string{autoVoice}, map[string]string{}
+	names = []string{autoVoice}
+	files = map[string]string{}
 	if s.o.Voices == "" {
 		return names, files
 	}
-	list, _ := os.ReadDir(s.o.Voices) // a folder that is gone has none
-	for _, file := range list {
-		name, ext := file.Name(), filepath.Ext(file.Name())
-		if name = strings.TrimSuffix(name, ext); ext == ".pt" || ext == ".safetensors" {
-			if files[name] == "" && name != autoVoice {
-				names = append(names, name)
-			}
-			files[name] = filepath.Join(s.o.Voices, file.Name())
+	entries, _ := os.ReadDir(s.o.Voices) // a folder that is gone has none
+	for _, entry := range entries {
+		extension := filepath.Ext(entry.Name())
+		if extension != ".pt" && extension != ".safetensors" {
+			continue
 		}
+		name := strings.TrimSuffix(entry.Name(), extension)
+		if files[name] == "" && name != autoVoice {
+			names = append(names, name)
+		}
+		files[name] = filepath.Join(s.o.Voices, entry.Name())
 	}
 	return names, files
 }
 
-// listVoices answers GET /v1/audio/voices.
-func (s *Server) listVoices(*http.Request) (any, *Fault) {
+// answerVoices answers GET /v1/audio/voices.
+func (s *Server) answerVoices(*http.Request) (any, *Fault) {
 	names, _ := s.voices()
 	return map[string][]string{"voices": names}, nil
 }
 
-// readVoice reads the voice that a request names.
-func (s *Server) readVoice(f *fields, q *speaking) {
+// readVoice reads the file of the voice that a request names.
+func (s *Server) readVoice(f *fields, q *speechRequest) {
 	names, files := s.voices()
 	file, ok := files[q.voice]
 	if !ok {
-		f.fail(refused("voice", param.Unknown("voice", q.voice, names)))
+		f.fail(faultOf("voice", param.Unknown("voice", q.voice, names)))
 		return
 	}
-	var err error
-	if q.request.Voice, err = q.model.Speech.ReadVoice(file); err != nil {
-		f.fail(refused("voice", err))
+	voice, err := q.model.Speech.ReadVoice(file)
+	if err != nil {
+		f.fail(faultOf("voice", err))
+		return
 	}
+	q.request.Voice = voice
 }
 
-// speak makes the parts of a request, each a call of its own, so that others take turns with it.
-func (s *Server) speak(r *http.Request, q speaking, out *spokenAnswer) *Fault {
+// runSpeech makes the parts of a request, each a call of its own, so that others take turns with
+// it.
+func (s *Server) runSpeech(r *http.Request, q speechRequest, out *speechAnswer) *Fault {
 	ctx := r.Context()
-	for i, text := range q.of.Parts {
-		one, err := q.of.Sequence(ctx, i)
+	for i := range q.speech.Parts {
+		request, err := q.speech.Sequence(ctx, i)
 		if err != nil {
-			return refused("input", err).renamed(map[string]string{"text": "input"})
+			return faultOf("input", err).renameParam(map[string]string{"text": "input"})
 		}
-		codes, fault := s.spokenPart(r, q, i, text, one)
+		codes, fault := s.makeSpeechPart(r, q, i, request)
 		if fault != nil {
 			return fault
 		}
-		if err := q.of.Decode(ctx, i, codes, out.put); err != nil {
-			return out.fault(err)
+		if err := q.speech.Decode(ctx, i, codes, out.addSamples); err != nil {
+			return decodeFault(err)
 		}
 	}
-	if err := q.of.Finish(out.put); err != nil {
-		return out.fault(err)
+	if err := q.speech.Finish(out.addSamples); err != nil {
+		return decodeFault(err)
 	}
 	return nil
 }
 
-// spokenPart makes the codes of a part.
-func (s *Server) spokenPart(r *http.Request, q speaking, i int, text string,
-	one generate.Request) ([]int32, *Fault) {
-	part := query{kind: "speech", prefix: "speech-", model: q.model, set: q.set,
-		sequences: []generate.Request{one}, form: spokenForm{q.request, q.voice, i}}
-	part.set.request.Prompt = text
-	part.answers = func(c *call) (*answer, *Fault) {
-		return &answer{body: []byte("{}"), parts: slices.Clone(c.Members[0].Tokens)}, nil
+// makeSpeechPart makes the codes of part i.
+func (s *Server) makeSpeechPart(r *http.Request, q speechRequest, i int,
+	request generate.Request) ([]int32, *Fault) {
+	part := query{
+		kind:      "speech",
+		idPrefix:  "speech-",
+		model:     q.model,
+		settings:  q.settings,
+		sequences: []generate.Request{request},
+		answerKey: speechKey{q.request, q.voice, i},
 	}
-	made, _, refusal := s.begin(part, keyName(r))
-	if refusal != nil {
-		return nil, refusal
+	part.settings.request.Prompt = q.speech.Parts[i]
+	part.makeAnswer = func(c *call) (*answer, *Fault) {
+		return &answer{body: []byte("{}"), details: slices.Clone(c.Members[0].Tokens)}, nil
 	}
-	defer s.calls.Unwatch(made.Call)
-	n := note(r)
-	n.rows, n.call = n.rows+made.Rows, made
-	if err := made.Wait(r.Context()); err != nil {
-		n.gone = true
-		return nil, fault(499, "client_gone", "the client is gone")
+	c, _, fault := s.begin(part, keyName(r))
+	if fault != nil {
+		return nil, fault
 	}
-	a, refusal := resultOf(made.Call)
-	if refusal != nil {
-		return nil, refusal
+	defer s.calls.Unwatch(c.Call)
+
+	notes := notesOf(r)
+	notes.rows += c.Rows
+	notes.call = c
+	if err := c.Wait(r.Context()); err != nil {
+		notes.clientGone = true
+		return nil, newFault(statusGone, "client_gone", "the client is gone")
 	}
-	return a.parts.([]int32), nil
+	a, fault := callResult(c.Call)
+	if fault != nil {
+		return nil, fault
+	}
+	return a.details.([]int32), nil
 }
 
-// spokenForm is all that the codes of a part depend on.
-type spokenForm struct {
+// speechKey is all that the codes of a part depend on.
+type speechKey struct {
 	Request speak.Request
 	Voice   string
 	Part    int
 }
 
-// put sends a part of the sound, or keeps it for the whole.
-func (a *spokenAnswer) put(x []float32) (err error) {
-	if a.out == nil {
-		length := len(x) // of the sound, which x is all of
+// speechAnswer is where the sound of a request goes.
+type speechAnswer struct {
+	q speechRequest
+	w http.ResponseWriter
+
+	// stream is nil if the sound is sent as a whole.
+	stream *stream
+
+	// encoder writes to unsent in the request's format. It is nil before the first samples.
+	encoder sound.Writer
+
+	// unsent are the bytes that were not sent yet.
+	unsent bytes.Buffer
+
+	samples int
+
+	// connectionErr is the first error of the connection.
+	connectionErr error
+}
+
+// addSamples sends a part of the sound, or keeps it for the whole.
+func (a *speechAnswer) addSamples(samples []float32) error {
+	if a.encoder == nil {
+		length := len(samples) // a sound that is sent as a whole comes at once
 		if a.stream != nil {
 			length = -1
 		}
-		if a.out, err = sound.NewWriter(&a.bytes, a.q.format, a.q.of.Rate(), length); err != nil {
+		encoder, err := sound.NewWriter(&a.unsent, a.q.format, a.q.speech.Rate(), length)
+		if err != nil {
 			return err
 		}
+		a.encoder = encoder
 	}
-	if err := a.out.Write(x); err != nil {
+	if err := a.encoder.Write(samples); err != nil {
 		return err
 	}
-	a.samples += len(x)
+	a.samples += len(samples)
 	return a.flush()
 }
 
-// spokenAnswer is where the sound of a request goes.
-type spokenAnswer struct {
-	q       speaking
-	w       http.ResponseWriter
-	stream  *stream // nil: the sound is sent as a whole
-	out     sound.Writer
-	bytes   bytes.Buffer // not sent yet
-	samples int
-	gone    error // of the connection
-}
-
 // flush sends the bytes of a stream.
-func (a *spokenAnswer) flush() error {
-	if a.stream == nil || a.bytes.Len() == 0 {
+func (a *speechAnswer) flush() error {
+	if a.stream == nil || a.unsent.Len() == 0 {
 		return nil
 	}
-	defer a.bytes.Reset()
+	defer a.unsent.Reset()
 	if a.q.stream == "sse" {
-		a.gone = a.stream.send("", "", encode(map[string]string{"type": "speech.audio.delta",
-			"audio": base64.StdEncoding.EncodeToString(a.bytes.Bytes())}))
+		a.connectionErr = a.stream.sendEvent("", "", encodeJSON(map[string]string{
+			"type":  "speech.audio.delta",
+			"audio": base64.StdEncoding.EncodeToString(a.unsent.Bytes()),
+		}))
 	} else {
-		a.gone = a.stream.write(a.bytes.String())
+		a.connectionErr = a.stream.write(a.unsent.String())
 	}
-	if a.gone == nil {
-		a.gone = a.stream.flush()
+	if a.connectionErr == nil {
+		a.connectionErr = a.stream.flush()
 	}
-	return a.gone
+	return a.connectionErr
 }
 
-// fault returns that of an error of the sound.
-func (a *spokenAnswer) fault(err error) *Fault {
-	return fault(http.StatusInternalServerError, "decode_failed", "%s", oneLine(err))
+// decodeFault returns the fault of codes that are no sound.
+func decodeFault(err error) *Fault {
+	return newFault(http.StatusInternalServerError, "decode_failed", "%s", oneLine(err))
 }
 
-// end sends what is left. It returns the fault where nothing was sent.
-func (a *spokenAnswer) end(f *Fault) *Fault {
-	if f == nil && a.out == nil { // silence is a sound without samples
-		if err := a.put(nil); err != nil {
-			f = a.fault(err)
-		}
-	}
+// finish sends what is left, where f is why the sound ended early, nil if it is complete. It
+// returns the fault if nothing was sent.
+func (a *speechAnswer) finish(f *Fault) *Fault {
 	if f == nil {
-		if err := a.out.Close(); err != nil {
-			f = a.fault(err)
-		}
+		f = a.closeEncoder()
 	}
-	sse := a.q.stream == "sse"
+	isSSE := a.q.stream == "sse"
 	switch {
-	case a.gone != nil:
-	case f != nil && (a.stream == nil || !a.stream.begun):
+	case a.connectionErr != nil:
+	case f != nil && (a.stream == nil || !a.stream.hasBegun):
 		return f
-	case f != nil && sse:
-		if a.stream.send("error", "", f.JSON()) == nil {
+	case f != nil && isSSE:
+		if a.stream.sendEvent("error", "", f.JSON()) == nil {
 			_ = a.stream.flush()
 		}
-	case f != nil: // what was sent must not pass for all
+	case f != nil:
+		// Sound has no place for an error. Ending the connection keeps the client from taking what
+		// was sent for all.
 		panic(http.ErrAbortHandler)
 	case a.stream == nil:
-		writeBody(a.w, http.StatusOK, sound.MediaType(a.q.format), a.bytes.Bytes())
+		writeBody(a.w, http.StatusOK, sound.MediaType(a.q.format), a.unsent.Bytes())
 	default:
-		if a.flush() == nil && sse {
-			_ = a.stream.send("", "", encode(map[string]any{"type": "speech.audio.done",
-				"usage": a.usage()}))
+		if a.flush() == nil && isSSE {
+			_ = a.stream.sendEvent("", "", encodeJSON(map[string]any{
+				"type":  "speech.audio.done",
+				"usage": a.usage(),
+			}))
 			_ = a.stream.flush()
 		}
 	}
 	return nil
 }
 
-// usage counts as OpenAI does: characters for tokens of the text, and frames for those of sound.
-func (a *spokenAnswer) usage() map[string]int {
-	in, out := 0, a.samples*omnivoice.FrameRate/a.q.of.Rate()
-	for _, p := range a.q.of.Parts {
-		in += len([]rune(p))
+// closeEncoder ends the sound. Silence is a sound without samples.
+func (a *speechAnswer) closeEncoder() *Fault {
+	if a.encoder == nil {
+		if err := a.addSamples(nil); err != nil {
+			return decodeFault(err)
+		}
 	}
-	return map[string]int{"input_tokens": in, "output_tokens": out, "total_tokens": in + out}
+	if err := a.encoder.Close(); err != nil {
+		return decodeFault(err)
+	}
+	return nil
+}
+
+// usage counts as OpenAI does: characters for tokens of the text, and frames for those of sound.
+func (a *speechAnswer) usage() map[string]int {
+	characters := 0
+	for _, part := range a.q.speech.Parts {
+		characters += len([]rune(part))
+	}
+	frames := a.samples * omnivoice.FrameRate / a.q.speech.Rate()
+	return map[string]int{"input_tokens": characters, "output_tokens": frames,
+		"total_tokens": characters + frames}
 }

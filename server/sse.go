@@ -10,52 +10,74 @@ import (
 	"unmask/server/engine"
 )
 
-// times are the limits on waiting for a client.
-type times struct {
-	header time.Duration // to send a request's header
-	body   time.Duration // and its body
-	idle   time.Duration // between requests of a connection
-	beat   time.Duration // of a stream, between comments while nothing else is sent
-	write  time.Duration // a reader that takes nothing for as long is gone
-	stall  time.Duration // while a call waits and no pass ends, before /readyz is stalled
+// timeouts are the limits on waiting for a client.
+type timeouts struct {
+	// header and body are the times to send these parts of a request.
+	header time.Duration
+	body   time.Duration
+
+	// idle is the time between requests of a connection.
+	idle time.Duration
+
+	// heartbeat is the time after which a stream sends something while nothing else is sent.
+	heartbeat time.Duration
+
+	// write is the time after which a client that reads nothing is given up.
+	write time.Duration
+
+	// stall is the time in which no pass ends while a call waits, before /readyz is stalled.
+	stall time.Duration
 }
 
-var usualTimes = times{header: 5 * time.Second, body: 30 * time.Second, idle: 120 * time.Second,
-	beat: 10 * time.Second, write: 30 * time.Second, stall: 60 * time.Second}
+var defaultTimeouts = timeouts{
+	header:    5 * time.Second,
+	body:      30 * time.Second,
+	idle:      120 * time.Second,
+	heartbeat: 10 * time.Second,
+	write:     30 * time.Second,
+	stall:     60 * time.Second,
+}
 
-// stream writes server-sent events. Its header goes out with the first of them.
+// stream writes server-sent events, or the lines of other streams. Its header goes out with the
+// first of them, so that a fault before it can still be an answer with a status of its own.
 type stream struct {
-	w     http.ResponseWriter
-	rc    *http.ResponseController
-	ctx   context.Context
-	begun bool
-	fresh bool // something is to be flushed
-	times times
-	kind  string // Content-Type
-	beat  string // what is sent while nothing else comes
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	ctx      context.Context
+	timeouts timeouts
+
+	// contentType and heartbeat are those of the dialect.
+	contentType string
+	heartbeat   string
+
+	// hasBegun reports whether the header was sent.
+	hasBegun bool
+
+	// hasUnflushed reports whether something was written that was not flushed.
+	hasUnflushed bool
 }
 
 func (s *Server) newStream(w http.ResponseWriter, r *http.Request) *stream {
-	d := dialectOf(r)
-	return &stream{w: w, rc: http.NewResponseController(w), ctx: r.Context(),
-		times: s.times, kind: d.stream, beat: d.beat}
+	d := notesOf(r).dialect
+	return &stream{w: w, control: http.NewResponseController(w), ctx: r.Context(),
+		timeouts: s.timeouts, contentType: d.streamType, heartbeat: d.heartbeat}
 }
 
-// begin sends the header.
-func (s *stream) begin() {
-	if s.begun {
+// sendHeader sends the header, once.
+func (s *stream) sendHeader() {
+	if s.hasBegun {
 		return
 	}
-	s.begun = true
+	s.hasBegun = true
 	h := s.w.Header()
-	h.Set("Content-Type", s.kind)
+	h.Set("Content-Type", s.contentType)
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold the events back
 	s.w.WriteHeader(http.StatusOK)
 }
 
-// send writes one event. name and id may be "".
-func (s *stream) send(name, id string, data []byte) error {
+// sendEvent writes one server-sent event. name and id may be "".
+func (s *stream) sendEvent(name, id string, data []byte) error {
 	var b strings.Builder
 	if name != "" {
 		fmt.Fprintf(&b, "event: %s\n", name)
@@ -67,40 +89,41 @@ func (s *stream) send(name, id string, data []byte) error {
 	return s.write(b.String())
 }
 
+// write writes text, which flush sends.
 func (s *stream) write(text string) error {
-	s.begin()
-	_ = s.rc.SetWriteDeadline(time.Now().Add(s.times.write)) // where the connection has deadlines
-	s.fresh = true
+	s.sendHeader()
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.timeouts.write)) // tests' writers have none
+	s.hasUnflushed = true
 	_, err := s.w.Write([]byte(text))
 	return err
 }
 
 // flush sends what was written.
 func (s *stream) flush() error {
-	if !s.fresh {
+	if !s.hasUnflushed {
 		return nil
 	}
-	s.fresh = false
-	return s.rc.Flush()
+	s.hasUnflushed = false
+	return s.control.Flush()
 }
 
-// finish ends the stream of a call's steps, which ended with err: a Fault is for the client, any
-// other error is of the connection and is returned. end writes the end of the stream, with the
+// finish ends the stream of a call's steps, which ended with err: a *Fault is for the client, any
+// other error is of the connection and is returned. writeEnd writes the end of the stream, with the
 // answer or with why there is none. A fault before the first event is an answer of its own.
-func (s *stream) finish(made *call, err error, end func(a *answer, f *Fault) error) error {
-	f, ok := err.(*Fault)
-	if err != nil && !ok {
+func (s *stream) finish(c *call, err error, writeEnd func(a *answer, f *Fault) error) error {
+	f, isFault := err.(*Fault)
+	if err != nil && !isFault {
 		return err
 	}
 	var a *answer
-	if !ok {
-		a, f = resultOf(made.Call)
+	if !isFault {
+		a, f = callResult(c.Call)
 	}
-	if f != nil && !s.begun {
+	if f != nil && !s.hasBegun {
 		f.write(s.w)
 		return nil
 	}
-	if err := end(a, f); err != nil {
+	if err := writeEnd(a, f); err != nil {
 		return err
 	}
 	return s.flush()
@@ -111,48 +134,52 @@ func (s *stream) finish(made *call, err error, end func(a *answer, f *Fault) err
 // model's passes wait for them.
 const frame = 16 * time.Millisecond
 
-// pause waits for a frame, for the end of the call, or until the client goes.
-func (s *stream) pause(made *call) {
-	timer := time.NewTimer(frame + time.Duration(made.Watchers())*time.Millisecond)
+// waitFrame waits for a frame, for the end of the call, or until the client goes.
+func (s *stream) waitFrame(c *call) {
+	timer := time.NewTimer(frame + time.Duration(c.Watchers())*time.Millisecond)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-made.Finished():
+	case <-c.Finished():
 	case <-s.ctx.Done():
 	}
 }
 
-// follow hands over the steps of a call as they come, until the call is done.
-// The error is that of each, or the context's where the client went.
-func (s *stream) follow(made *call, each func(n int, e engine.Event) error) error {
-	ticker := time.NewTicker(s.times.beat)
+// follow hands the steps of a call to handle as they come, until the call is done. n counts them
+// from 1. The error is that of handle, or the context's where the client went.
+func (s *stream) follow(c *call, handle func(n int, e engine.Event) error) error {
+	ticker := time.NewTicker(s.timeouts.heartbeat)
 	defer ticker.Stop()
-	for from := 0; ; {
-		events, done, changed := made.EventsFrom(from)
-		if made.DroppedEvents() {
-			return fault(http.StatusInternalServerError, "too_many_steps",
-				"the steps take more than %d bytes, want a request without stream", engine.MaxEventBytes)
+	handled := 0
+	for {
+		events, done, changed := c.EventsFrom(handled)
+		if c.DroppedEvents() {
+			return newFault(http.StatusInternalServerError, "too_many_steps",
+				"the steps take more than %d bytes, want a request without stream",
+				engine.MaxEventBytes)
 		}
 		for i := range events {
-			if err := each(from+i+1, events[i]); err != nil {
+			if err := handle(handled+i+1, events[i]); err != nil {
 				return err
 			}
 		}
 		if err := s.flush(); err != nil {
 			return err
 		}
-		if from += len(events); done {
+		handled += len(events)
+		if done {
 			return nil
 		}
+
 		if len(events) > 0 {
-			s.pause(made)
+			s.waitFrame(c)
 		}
 		select {
 		case <-s.ctx.Done():
 			return s.ctx.Err()
 		case <-changed:
 		case <-ticker.C:
-			if err := s.write(s.beat); err != nil {
+			if err := s.write(s.heartbeat); err != nil {
 				return err
 			}
 			if err := s.flush(); err != nil {

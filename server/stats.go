@@ -30,24 +30,24 @@ type stats struct {
 	models      *prometheus.GaugeVec
 }
 
-// newStats returns what is counted, in a registry of its own. waits returns what waits now.
-func newStats(waits func() (requests int, rows int64)) *stats {
+// newStats returns the counters, in a registry of their own. backlog returns what waits now.
+func newStats(backlog func() (requests int, rows int64)) *stats {
 	s := &stats{registry: prometheus.NewRegistry()}
 	s.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	in := promauto.With(s.registry)
+	factory := promauto.With(s.registry)
 	seconds := prometheus.ExponentialBuckets(0.001, 2, 20) // 1 ms to 524 s
-	rows := prometheus.ExponentialBuckets(1, 2, 14)        // to 8192
+	counts := prometheus.ExponentialBuckets(1, 2, 14)      // to 8192
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return in.NewCounterVec(prometheus.CounterOpts{Name: "unmask_" + name, Help: help}, labels)
+		return factory.NewCounterVec(prometheus.CounterOpts{Name: "unmask_" + name, Help: help}, labels)
 	}
 	histograms := func(name, help string, buckets []float64,
 		labels ...string) *prometheus.HistogramVec {
-		return in.NewHistogramVec(prometheus.HistogramOpts{Name: "unmask_" + name, Help: help,
+		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: "unmask_" + name, Help: help,
 			Buckets: buckets}, labels)
 	}
 	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return in.NewGaugeVec(prometheus.GaugeOpts{Name: "unmask_" + name, Help: help}, labels)
+		return factory.NewGaugeVec(prometheus.GaugeOpts{Name: "unmask_" + name, Help: help}, labels)
 	}
 	s.requests = counters("requests_total", "Requests answered.", "route", "code")
 	s.requestTime = histograms("request_seconds", "From a request's arrival to its answer's end.",
@@ -58,8 +58,8 @@ func newStats(waits func() (requests int, rows int64)) *stats {
 		"From a request's arrival to the end of its first step.", seconds).WithLabelValues()
 	s.passTime = histograms("pass_seconds", "One pass, or one step of all that took part.",
 		seconds).WithLabelValues()
-	s.passRows = histograms("pass_rows", "Rows of one pass.", rows).WithLabelValues()
-	s.passSizes = histograms("pass_sequences", "Sequences of one pass.", rows[:8]).WithLabelValues()
+	s.passRows = histograms("pass_rows", "Rows of one pass.", counts).WithLabelValues()
+	s.passSizes = histograms("pass_sequences", "Sequences of one pass.", counts[:8]).WithLabelValues()
 	s.rows = counters("rows_total", "Rows computed for finished sequences: full passes, rows of "+
 		"partial passes, rows of the output head.", "kind")
 	s.tokens = counters("tokens_opened_total", "Positions opened.").WithLabelValues()
@@ -70,15 +70,15 @@ func newStats(waits func() (requests int, rows int64)) *stats {
 	s.streams = gauges("streams", "Streams that are open.").WithLabelValues()
 	s.models = gauges("model_info", "1 for each model that is served.", "model", "precision",
 		"device", "fingerprint")
-	in.NewGaugeFunc(prometheus.GaugeOpts{Name: "unmask_queue_requests",
+	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: "unmask_queue_requests",
 		Help: "Requests that wait for their first step."}, func() float64 {
-		n, _ := waits()
-		return float64(n)
+		requests, _ := backlog()
+		return float64(requests)
 	})
-	in.NewGaugeFunc(prometheus.GaugeOpts{Name: "unmask_queue_rows",
+	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: "unmask_queue_rows",
 		Help: "Rows of all steps that are still to be made, at most."}, func() float64 {
-		_, n := waits()
-		return float64(n)
+		_, rows := backlog()
+		return float64(rows)
 	})
 	for _, why := range []string{"client", "deadline"} {
 		s.cancels.WithLabelValues(why)
@@ -86,7 +86,8 @@ func newStats(waits func() (requests int, rows int64)) *stats {
 	return s
 }
 
-func (s *stats) request(route string, code string, took time.Duration) {
+// countRequest counts a request and the time that it took.
+func (s *stats) countRequest(route, code string, took time.Duration) {
 	s.requests.WithLabelValues(route, code).Inc()
 	s.requestTime.WithLabelValues(route).Observe(took.Seconds())
 }
@@ -104,8 +105,8 @@ func (s *stats) PassDone(seconds float64, rows, sequences int) {
 	s.passSizes.Observe(float64(sequences))
 }
 
-func (s *stats) SequenceDone(e generate.Work) {
-	s.rows.WithLabelValues("full_passes").Add(float64(e.Full))
-	s.rows.WithLabelValues("partial").Add(float64(e.Partial))
-	s.rows.WithLabelValues("head").Add(float64(e.Head))
+func (s *stats) SequenceDone(work generate.Work) {
+	s.rows.WithLabelValues("full_passes").Add(float64(work.Full))
+	s.rows.WithLabelValues("partial").Add(float64(work.Partial))
+	s.rows.WithLabelValues("head").Add(float64(work.Head))
 }

@@ -21,106 +21,129 @@ type stepInfo struct {
 	Resized []generate.Resize `json:"resized,omitempty"`
 }
 
-// settling follows one sequence, of which text settles.
-type settling struct {
+// choiceProgress is how much of one choice's text the client has.
+type choiceProgress struct {
+	// tokens are the choice's tokens after the latest step, masks among them.
 	tokens []int32
-	sent   int // bytes
-	calls  callStream
-	begun  bool // a piece was sent
+
+	// sentBytes counts the bytes of settled text that were sent. Text that was sent never changes,
+	// so the next piece begins here.
+	sentBytes int
+
+	calls toolCallStream
+
+	// hasBegun reports whether a piece was sent.
+	hasBegun bool
 }
 
-// delta returns what has settled of a text since the last call, "" for nothing.
-func (s *settling) delta(settled string) string {
-	delta := settled[min(s.sent, len(settled)):]
-	s.sent += len(delta)
+// unsent returns what has settled of a text since the last call, "" for nothing.
+func (p *choiceProgress) unsent(settled string) string {
+	delta := settled[min(p.sentBytes, len(settled)):]
+	p.sentBytes += len(delta)
 	return delta
 }
 
 // textStream is a stream of one call's texts.
 type textStream struct {
 	*stream
-	call      *call
-	to        writer
-	form      streaming
-	settlings []*settling // by choice
-	open      int         // choices whose last piece was not sent
+	call    *call
+	writer  streamWriter
+	options streamOptions
+
+	// choices has an element for each choice.
+	choices []*choiceProgress
+
+	// unfinished counts the choices whose final piece was not sent.
+	unfinished int
 }
 
-// texts streams text as it settles, or the whole text so far.
-func (s *stream) texts(made *call, st streaming) error {
-	t := &textStream{stream: s, call: made, to: made.wire.writer(), form: st,
-		open: len(made.Members)}
-	for _, m := range made.Members {
-		t.settlings = append(t.settlings, &settling{tokens: slices.Clone(m.Start())})
+// sendTexts streams text as it settles, or the whole text so far.
+func (s *stream) sendTexts(c *call, options streamOptions) error {
+	t := &textStream{
+		stream:     s,
+		call:       c,
+		writer:     c.wire.newStreamWriter(),
+		options:    options,
+		unfinished: len(c.Members),
 	}
-	err := s.follow(made, func(_ int, e engine.Event) error { return t.step(&e) })
-	return s.finish(made, err, func(a *answer, f *Fault) error {
-		return t.to.end(s, made, a, f, st.usage)
+	for _, m := range c.Members {
+		t.choices = append(t.choices, &choiceProgress{tokens: slices.Clone(m.Start())})
+	}
+	err := s.follow(c, func(_ int, e engine.Event) error { return t.sendStep(&e) })
+	return s.finish(c, err, func(a *answer, f *Fault) error {
+		return t.writer.writeEnd(s, c, a, f, options.withUsage)
 	})
 }
 
-// step sends what is new after a step, if there is anything to say.
-func (t *textStream) step(e *engine.Event) error {
-	q := t.settlings[e.Choice]
-	q.tokens = e.Apply(q.tokens, t.call.model.spec.Mask)
-	p := saying{index: e.Choice, form: &t.call.forms[e.Choice], part: true}
+// sendStep sends what is new after a step, if there is anything.
+func (t *textStream) sendStep(e *engine.Event) error {
+	choice := t.choices[e.Choice]
+	choice.tokens = e.Apply(choice.tokens, t.call.model.spec.Mask)
+	update := choiceUpdate{index: e.Choice, form: &t.call.textForms[e.Choice], isDelta: true}
 	var step *stepInfo
-	if t.form.steps {
+	if t.options.withSteps {
 		step = &stepInfo{Step: e.Step.Step, Steps: e.Steps, Opened: e.Opened,
 			Closed: append([]int{}, e.Closed...), Resized: e.Resized}
 	}
-	switch {
-	case e.Done:
-		return t.last(p, step)
-	case t.form.form == "diffusing":
-		p.text = p.form.Render(q.tokens).Text
-	default:
-		p.text = q.delta(p.form.Settled(q.tokens))
+
+	if e.Done {
+		return t.sendFinal(update, step)
 	}
-	return t.say(p, step, nil)
+	if t.options.form == streamsDiffusing {
+		update.text = update.form.Render(choice.tokens).Text
+	} else {
+		update.text = choice.unsent(update.form.Settled(choice.tokens))
+	}
+	return t.sendUpdate(update, step, nil)
 }
 
-// last sends the last of a choice, p with the rest of the text. The last choice waits for the
-// answer, whose making it tells.
-func (t *textStream) last(p saying, step *stepInfo) error {
-	p.finished(t.call.Members[p.index])
-	if t.form.form != "diffusing" {
-		p.text = t.settlings[p.index].delta(p.text)
+// sendFinal sends the final piece of one choice: the rest of its text and its finish reason.
+//
+// The choice that finishes last also carries the report of how the whole answer was made (recipe,
+// passes, time), because only then is that report complete.
+func (t *textStream) sendFinal(update choiceUpdate, step *stepInfo) error {
+	update.setFinished(t.call.Members[update.index])
+	if t.options.form != streamsDiffusing {
+		update.text = t.choices[update.index].unsent(update.text)
 	}
-	if t.open--; t.open > 0 {
-		return t.say(p, step, nil)
+	t.unfinished--
+	if t.unfinished > 0 {
+		return t.sendUpdate(update, step, nil)
 	}
+
 	if err := t.call.Wait(t.ctx); err != nil {
 		return err
 	}
-	if _, f := resultOf(t.call.Call); f != nil {
+	if _, f := callResult(t.call.Call); f != nil {
 		return f
 	}
 	info := t.call.info()
-	return t.say(p, step, &info)
+	return t.sendUpdate(update, step, &info)
 }
 
-// say writes what is new of a choice, its calls divided from its text. Of the field unmask, step is
-// the step and run how everything was made; both may be nil.
-func (t *textStream) say(p saying, step *stepInfo, run *unmaskInfo) error {
-	q := t.settlings[p.index]
-	if p.form.Calls != nil {
-		q.calls.take(t.call, &p)
+// sendUpdate writes what is new of a choice, its calls split from its text. Of the field unmask,
+// step is the step and report is how everything was made; both may be nil.
+func (t *textStream) sendUpdate(update choiceUpdate, step *stepInfo, report *unmaskInfo) error {
+	choice := t.choices[update.index]
+	if update.form.Calls != nil {
+		choice.calls.addText(t.call, &update)
 	}
-	if p.text == "" && p.calls == nil && p.finish == "" && step == nil {
+	if update.text == "" && update.calls == nil && update.finish == "" && step == nil {
 		return nil
 	}
-	p.begins, q.begun = !q.begun, true
+	update.isFirst = !choice.hasBegun
+	choice.hasBegun = true
+
 	var info any
 	if step != nil {
 		info = struct {
 			*stepInfo
 			Run *unmaskInfo `json:"run,omitempty"`
-		}{step, run}
-	} else if run != nil {
-		info = run
+		}{step, report}
+	} else if report != nil {
+		info = report
 	}
-	return t.to.piece(t.stream, t.call, &p, info)
+	return t.writer.writeUpdate(t.stream, t.call, &update, info)
 }
 
 // textForm is how a choice is answered: its text, and whether with log-probabilities.
@@ -130,20 +153,27 @@ type textForm struct {
 	model    *servedModel
 }
 
-// textForm returns the form of a choice that a request became; only what is filled in is shown.
-func (m *servedModel) textForm(r *unmask.Request, q *generate.Request, logs bool) textForm {
-	f := textForm{m.AnswerOf(r, q), logs, m}
+// textForm returns the form of a choice whose request r became prepared. Only what is filled in is
+// shown.
+func (m *servedModel) textForm(r *unmask.Request, prepared *generate.Request,
+	logProbs bool) textForm {
+	f := textForm{m.AnswerOf(r, prepared), logProbs, m}
 	f.HidePrompt()
 	return f
 }
 
 // logProbs is OpenAI's list of the log-probabilities of tokens when they opened.
 type logProbs struct {
-	Tokens []string   `json:"tokens"`
-	LogP   []*float64 `json:"token_logprobs"` // null where it is not known, as of what was given
-	// null if not asked for; else by text, null where it is not known
-	Top     []map[string]float64 `json:"top_logprobs"`
-	Offsets []int                `json:"text_offset"`
+	Tokens []string `json:"tokens"`
+
+	// LogP is null where it is not known, as of a prompt's tokens.
+	LogP []*float64 `json:"token_logprobs"`
+
+	// Top is null if the request did not ask for it. Its elements are by text, null where they are
+	// not known.
+	Top []map[string]float64 `json:"top_logprobs"`
+
+	Offsets []int `json:"text_offset"`
 }
 
 // logProbs returns the log-probabilities of tokens of a finished sequence's text.
@@ -154,7 +184,7 @@ func (f *textForm) logProbs(m *engine.Member, tokens []unmask.Token) *logProbs {
 		out.LogP = append(out.LogP, jsonline.FiniteOrNil(m.LogP[t.Position]))
 		out.Offsets = append(out.Offsets, t.Offset-tokens[0].Offset)
 		if m.Top != nil {
-			out.Top = append(out.Top, f.topOf(m, t))
+			out.Top = append(out.Top, f.topByText(m, t))
 		}
 	}
 	return out
@@ -163,23 +193,23 @@ func (f *textForm) logProbs(m *engine.Member, tokens []unmask.Token) *logProbs {
 // validText returns bytes as a text, with U+FFFD for a part of a character.
 func validText(bytes string) string { return strings.ToValidUTF8(bytes, "\ufffd") }
 
-// topOf returns the most probable tokens at a token's position by text, and the token, nil where
-// they are not known. Of tokens with one text it has the most probable one.
-func (f *textForm) topOf(m *engine.Member, t unmask.Token) map[string]float64 {
-	list := m.Top[t.Position]
-	if list == nil {
+// topByText returns the most probable tokens at a token's position by text, and the token, nil
+// where they are not known. Of tokens with one text it has the most probable one.
+func (f *textForm) topByText(m *engine.Member, t unmask.Token) map[string]float64 {
+	top := m.Top[t.Position]
+	if top == nil {
 		return nil
 	}
-	if own := jsonline.FiniteOrNil(m.LogP[t.Position]); own != nil {
-		list = append(slices.Clip(list), generate.TopToken{Token: t.ID, LogP: *own})
+	if logP := jsonline.FiniteOrNil(m.LogP[t.Position]); logP != nil {
+		top = append(slices.Clip(top), generate.TopToken{Token: t.ID, LogP: *logP})
 	}
-	out := map[string]float64{}
-	for _, l := range list {
-		text, ok := f.model.Text.Token(l.Token)
+	byText := map[string]float64{}
+	for _, candidate := range top {
+		text, ok := f.model.Text.Token(candidate.Token)
 		text = validText(text)
-		if _, has := out[text]; ok && !has {
-			out[text] = l.LogP
+		if _, seen := byText[text]; ok && !seen {
+			byText[text] = candidate.LogP
 		}
 	}
-	return out
+	return byText
 }

@@ -10,186 +10,240 @@ import (
 	"unmask/tokenizers/chat"
 )
 
-// saying is what a choice says or, in a stream, what is new of it.
-type saying struct {
-	index  int
-	form   *textForm
-	part   bool // it is a piece of a stream
-	begins bool // it is the first of the choice
-	text   string
-	calls  []toolCall       // in a stream, each with its name and id in its first part alone
-	finish string           // OpenAI's finish_reason; "" but in a choice's last piece
-	shown  *unmask.Rendered // the whole of it, in its last piece
-	of     *engine.Member   // and what it was made from
+// choiceUpdate is the content of a choice or, in a stream, what is new of it.
+type choiceUpdate struct {
+	index int
+	form  *textForm
+
+	// isDelta reports whether this is a piece of a stream.
+	isDelta bool
+
+	// isFirst reports whether this is the first piece of the choice.
+	isFirst bool
+
+	text string
+
+	// calls are the calls of tools. In a stream each has its name and id in its first part alone.
+	calls []toolCall
+
+	// finish is OpenAI's finish_reason. It is "" except in a choice's last piece.
+	finish string
+
+	// rendered is the whole text of the choice, in its last piece.
+	rendered *unmask.Rendered
+
+	// member is what rendered was made from.
+	member *engine.Member
 }
 
-// finished sets all that a finished sequence says.
-func (p *saying) finished(m *engine.Member) {
-	p.shown, p.of = p.form.Render(m.Tokens), m
-	p.text, p.finish = p.shown.Text, p.shown.Finish
+// setFinished sets the update to the whole content of a finished sequence.
+func (u *choiceUpdate) setFinished(m *engine.Member) {
+	u.rendered = u.form.Render(m.Tokens)
+	u.member = m
+	u.text = u.rendered.Text
+	u.finish = u.rendered.Finish
 }
 
 // wire is the shape in which a client's API has the texts that it asked for.
 //
-// To add an API, write a reader that makes a talk of its request, and a wire. The answer and its
-// stream are those of all APIs: the wire only writes them down.
+// To add an API, write a reader that makes a chatRequest of its request, and a wire. The answer and
+// its stream are those of all APIs: the wire only writes them down.
 type wire interface {
-	whole(made *call, all []saying, used usage) *answer
-	writer() writer // of one stream
+	// encodeAnswer returns the answer of a call whose choices are all finished.
+	encodeAnswer(c *call, choices []choiceUpdate, used usage) *answer
+
+	// newStreamWriter returns the writer of one stream.
+	newStreamWriter() streamWriter
 }
 
-// writer writes a stream.
-type writer interface {
-	// piece writes what is new of a choice. info is for the field unmask, nil for nothing.
-	piece(s *stream, made *call, p *saying, info any) error
-	// end writes what comes after all choices: the answer is a, or f is why there is none. count says
-	// that the client wants to know how many tokens there are.
-	end(s *stream, made *call, a *answer, f *Fault, count bool) error
+// streamWriter writes a stream of texts.
+type streamWriter interface {
+	// writeUpdate writes what is new of a choice. info is for the field unmask, nil for nothing.
+	writeUpdate(s *stream, c *call, u *choiceUpdate, info any) error
+
+	// writeEnd writes what comes after all choices: the answer is a, or f is why there is none.
+	// withUsage says that the client wants to know how many tokens there are.
+	writeEnd(s *stream, c *call, a *answer, f *Fault, withUsage bool) error
 }
 
-// textAnswer makes the answer of finished sequences.
-func textAnswer(made *call) (*answer, *Fault) {
-	used := usage{Prompt: made.prompt}
-	var all []saying
-	for i, m := range made.Members {
-		p := saying{index: i, form: &made.forms[i], begins: true}
-		p.finished(m)
-		used.Completion += p.shown.Count()
-		p.divide(made)
-		all = append(all, p)
+// answerTexts makes the answer of finished sequences.
+func answerTexts(c *call) (*answer, *Fault) {
+	used := usage{Prompt: c.promptTokens}
+	var choices []choiceUpdate
+	for i, m := range c.Members {
+		u := choiceUpdate{index: i, form: &c.textForms[i], isFirst: true}
+		u.setFinished(m)
+		used.Completion += u.rendered.Count()
+		u.splitCalls(c)
+		choices = append(choices, u)
 	}
 	used.Total = used.Prompt + used.Completion
-	a := made.wire.whole(made, all, used)
-	a.parts = used
+	a := c.wire.encodeAnswer(c, choices, used)
+	a.details = used
 	return a, nil
 }
 
 // openAIWire is the wire of OpenAI's first two routes, which have choices.
 type openAIWire[Choice any] struct {
-	object, chunk string
-	choice        func(p *saying) Choice
+	// object and chunk name the answer and a piece of its stream.
+	object string
+	chunk  string
+
+	newChoice func(u *choiceUpdate) Choice
 }
 
-func (w *openAIWire[C]) whole(made *call, all []saying, used usage) *answer {
-	out := newChoices[C](made, w.object)
-	for i := range all {
-		out.Choices = append(out.Choices, w.choice(&all[i]))
+func (w *openAIWire[C]) encodeAnswer(c *call, choices []choiceUpdate, used usage) *answer {
+	out := newChoiceList[C](c, w.object)
+	for i := range choices {
+		out.Choices = append(out.Choices, w.newChoice(&choices[i]))
 	}
-	out.Usage, out.Unmask = &used, made.info()
-	return &answer{body: encode(out)}
+	out.Usage = &used
+	out.Unmask = c.info()
+	return &answer{body: encodeJSON(out)}
 }
 
-func (w *openAIWire[C]) writer() writer { return w }
+// newStreamWriter returns the wire itself: its pieces do not depend on those before.
+func (w *openAIWire[C]) newStreamWriter() streamWriter { return w }
 
-func (w *openAIWire[C]) piece(s *stream, made *call, p *saying, info any) error {
-	out := newChoices[C](made, w.chunk)
-	out.Choices, out.Unmask = append(out.Choices, w.choice(p)), info
-	return s.send("", "", encode(out))
+func (w *openAIWire[C]) writeUpdate(s *stream, c *call, u *choiceUpdate, info any) error {
+	out := newChoiceList[C](c, w.chunk)
+	out.Choices = append(out.Choices, w.newChoice(u))
+	out.Unmask = info
+	return s.sendEvent("", "", encodeJSON(out))
 }
 
-func (w *openAIWire[C]) end(s *stream, made *call, a *answer, f *Fault, count bool) error {
+func (w *openAIWire[C]) writeEnd(s *stream, c *call, a *answer, f *Fault, withUsage bool) error {
 	if f != nil {
-		return s.send("", "", f.JSON())
+		return s.sendEvent("", "", f.JSON())
 	}
-	if used, ok := a.parts.(usage); ok && count {
-		out := newChoices[C](made, w.chunk)
+	if used, ok := a.details.(usage); ok && withUsage {
+		out := newChoiceList[C](c, w.chunk)
 		out.Usage = &used
-		if err := s.send("", "", encode(out)); err != nil {
+		if err := s.sendEvent("", "", encodeJSON(out)); err != nil {
 			return err
 		}
 	}
-	return s.send("", "", []byte("[DONE]"))
+	return s.sendEvent("", "", []byte("[DONE]"))
 }
 
-// blocks divides a stream into blocks, a text and then calls, for APIs whose events tell where each
-// begins and ends.
-type blocks struct {
-	s    *stream
-	made *call
-	sent int    // events
-	n    int    // blocks that have begun
-	at   *block // that is open
-	err  error  // after which nothing is sent
+// blockWriter divides a stream into blocks, a text and then calls, for APIs whose events say where
+// each begins and ends.
+type blockWriter struct {
+	stream *stream
+	call   *call
+
+	// eventsSent counts the events.
+	eventsSent int
+
+	// blocksBegun counts the blocks.
+	blocksBegun int
+
+	// current is the block that has begun and not ended, nil before the first.
+	current *block
+
+	// err is the first error of the connection. Nothing is sent after it.
+	err error
 }
 
+// block is a part of an answer that has a beginning and an end of its own.
 type block struct {
-	index  int
-	call   *toolCall // nil: it is the text
-	text   string    // or the call's arguments, so far
-	finish string    // of the choice, when it ends with the block
-	logs   *chatLogs // of the text, when it ends
+	index int
+
+	// toolCall is the call that the block is, nil where it is the text.
+	toolCall *toolCall
+
+	// text is the block's text or its call's arguments, so far.
+	text string
+
+	// finish is that of the choice, when it ends with the block.
+	finish string
+
+	// logs are the log-probabilities of the text, when it ends.
+	logs *chatLogs
 }
 
-// blockEvents writes the events of blocks.
-type blockEvents interface {
-	begin(b *block)
-	more(b *block, text string)
-	done(b *block)
+// blockEncoder writes the events of blocks.
+type blockEncoder interface {
+	beginBlock(b *block)
+	extendBlock(b *block, text string)
+	endBlock(b *block)
 }
 
-// take writes what is new.
-func (t *blocks) take(to blockEvents, s *stream, made *call, p *saying) error {
-	t.s, t.made = s, made
-	next := func(call *toolCall) {
-		if t.at != nil {
-			to.done(t.at)
+// writeBlocks writes what is new of a choice as events of blocks.
+func (w *blockWriter) writeBlocks(e blockEncoder, s *stream, c *call, u *choiceUpdate) error {
+	w.stream = s
+	w.call = c
+
+	// An answer without text and calls has one empty block of text.
+	isEmptyAnswer := u.finish != "" && w.blocksBegun == 0 && u.calls == nil
+	if u.text != "" || isEmptyAnswer {
+		if w.current == nil {
+			w.nextBlock(e, nil)
 		}
-		t.at = &block{index: t.n, call: call}
-		t.n++
-		to.begin(t.at)
+		w.extendCurrent(e, u.text)
 	}
-	add := func(text string) {
-		if text != "" {
-			t.at.text += text
-			to.more(t.at, text)
+	for i := range u.calls {
+		if u.calls[i].ID != "" {
+			w.nextBlock(e, &u.calls[i])
 		}
+		w.extendCurrent(e, u.calls[i].Function.Arguments)
 	}
-	if p.text != "" || p.finish != "" && t.n == 0 && p.calls == nil {
-		if t.at == nil {
-			next(nil)
-		}
-		add(p.text)
+	if u.finish != "" {
+		w.current.finish = u.finish
+		w.current.logs = u.chatLogs()
+		e.endBlock(w.current)
 	}
-	for i := range p.calls {
-		if p.calls[i].ID != "" {
-			next(&p.calls[i])
-		}
-		add(p.calls[i].Function.Arguments)
-	}
-	if p.finish != "" {
-		t.at.finish, t.at.logs = p.finish, p.logs()
-		to.done(t.at)
-	}
-	return t.err
+	return w.err
 }
 
-// send writes an event whose data have its name as type.
-func (t *blocks) send(name string, data map[string]any) {
+// nextBlock ends the current block and begins another.
+func (w *blockWriter) nextBlock(e blockEncoder, toolCall *toolCall) {
+	if w.current != nil {
+		e.endBlock(w.current)
+	}
+	w.current = &block{index: w.blocksBegun, toolCall: toolCall}
+	w.blocksBegun++
+	e.beginBlock(w.current)
+}
+
+// extendCurrent adds text to the current block.
+func (w *blockWriter) extendCurrent(e blockEncoder, text string) {
+	if text == "" {
+		return
+	}
+	w.current.text += text
+	e.extendBlock(w.current, text)
+}
+
+// sendEvent writes an event whose data have its name as type.
+func (w *blockWriter) sendEvent(name string, data map[string]any) {
 	data["type"] = name
-	if t.err == nil {
-		t.err = t.s.send(name, "", encode(data))
+	if w.err == nil {
+		w.err = w.stream.sendEvent(name, "", encodeJSON(data))
 	}
-	t.sent++
+	w.eventsSent++
 }
 
-// set sets a field of the chat that the client's API has by another name, from.
-func (f *fields) set(name, from string, value any) {
-	f.refuse(f.has(name),
-		bad("unknown_parameter", name, "unknown field %s, did you mean %s?", param.Quote(name),
-			from))
-	f.object[name] = encode(value)
+// setChatField sets a field of /v1/chat/completions that the client's API has by another name,
+// clientName. A client that gives both by mistake learns the right one.
+func (f *fields) setChatField(name, clientName string, value any) {
+	if f.has(name) {
+		f.fail(fieldFault("unknown_parameter", name, "unknown field %s, did you mean %s?",
+			param.Quote(name), clientName))
+	}
+	f.object[name] = encodeJSON(value)
 }
 
-// rename gives a field of the client's API its name in the chat.
-func (f *fields) rename(from, to string) {
-	if raw := f.value(from); raw != nil {
-		f.set(to, from, raw)
+// renameChatField gives a field of the client's API its name in /v1/chat/completions.
+func (f *fields) renameChatField(clientName, name string) {
+	if raw := f.value(clientName); raw != nil {
+		f.setChatField(name, clientName, raw)
 	}
 }
 
-// flatTools gives tools the chat's form. Each has the fields of a function beside its type, kind;
-// its parameters are in schema. The fields of ignored change no answer.
-func (f *fields) flatTools(kind, schema string, ignored ...string) {
+// nestTools gives tools the form of /v1/chat/completions. Each has the fields of a function beside
+// its type, toolType; its parameters are in schemaField. The fields in neutral change no answer.
+func (f *fields) nestTools(toolType, schemaField string, neutral ...string) {
 	type tool struct { // in the order in which templates show it
 		Type     string `json:"type"`
 		Function struct {
@@ -200,34 +254,36 @@ func (f *fields) flatTools(kind, schema string, ignored ...string) {
 		} `json:"function"`
 	}
 	tools := []tool{}
-	f.each("tools", maxTools, func(o *fields) {
-		o.word("type", kind)
-		o.known = append(o.known, ignored...)
+	f.readObjects("tools", maxTools, func(o *fields) {
+		o.oneOf("type", toolType)
+		o.accept(neutral...)
 		t := tool{Type: "function"}
-		of := &t.Function
-		of.Name, of.Description = o.value("name"), o.value("description")
-		of.Parameters, of.Strict = o.value(schema), o.value("strict")
+		t.Function.Name = o.value("name")
+		t.Function.Description = o.value("description")
+		t.Function.Parameters = o.value(schemaField)
+		t.Function.Strict = o.value("strict")
 		tools = append(tools, t)
 	})
-	f.object["tools"] = encode(tools)
+	f.object["tools"] = encodeJSON(tools)
 }
 
-// choiceOf is the chat's tool_choice of one function.
-func choiceOf(name string) any {
+// functionChoice is the tool_choice of one function in /v1/chat/completions.
+func functionChoice(name string) any {
 	return map[string]any{"type": "function", "function": map[string]string{"name": name}}
 }
 
-// said returns a message of text alone.
-func said(role, text string) message {
+// textMessage returns a message of text alone.
+func textMessage(role, text string) message {
 	return message{Message: chat.Message{Role: role, Content: text}}
 }
 
-// called adds a call to a conversation whose last message may be the assistant's that made it.
-func called(list []message, call messageCall) []message {
-	if n := len(list); n == 0 || list[n-1].Role != "assistant" {
-		list = append(list, said("assistant", ""))
+// withCall adds a call to a conversation: to its last message, if that is the assistant's, or else
+// to a new one.
+func withCall(conversation []message, call messageCall) []message {
+	if n := len(conversation); n == 0 || conversation[n-1].Role != "assistant" {
+		conversation = append(conversation, textMessage("assistant", ""))
 	}
-	last := &list[len(list)-1]
+	last := &conversation[len(conversation)-1]
 	last.Calls = append(slices.Clip(last.Calls), call)
-	return list
+	return conversation
 }

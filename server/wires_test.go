@@ -515,7 +515,7 @@ func TestAPIFaults(t *testing.T) {
 			`400 {"type":"error","error":{"message":"thinking: type is \"enabled\", want`},
 		{"/api/chat", `{}`, "", `401 {"error":"there is no key`},
 		{"/api/pull", `{}`, key, `404 {"error":"there is no such route"}`},
-		{"/api/chat", `{"model":"none"}`, key, `404 {"error":"the model is not served for this`},
+		{"/api/chat", `{"model":"none"}`, key, `404 {"error":"no served model can answer this route"}`},
 		{"/api/chat", `{"messages":[{"role":"user"}],"options":{"mirostat":2}}`, key,
 			`400 {"error":"`},
 		{"/api/chat", `{"options":{"max_tokens":3,"num_predict":3}}`, key,

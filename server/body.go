@@ -1,0 +1,121 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"unmask/internal/jsonline"
+	"unmask/internal/turns"
+	"unmask/param"
+)
+
+// maxJSON bounds a body of JSON, in bytes, on routes that say nothing else.
+const maxJSON = 1 << 20
+
+// readBody reads a JSON object. The bytes of large bodies are counted with those of forms.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
+	memory := s.bodies
+	limit := int64(maxJSON)
+	if m := notesOf(r).route.maxBody; m > 0 {
+		memory = s.forms
+		limit = m
+	}
+	return s.readInTurn(r, memory, limit, func() (*fields, *Fault) {
+		if f := checkContent(r, jsonType); f != nil {
+			return nil, f
+		}
+		body, f := s.readBytes(w, r, limit)
+		if f != nil {
+			return nil, f
+		}
+		object, err := jsonline.ReadObject(body)
+		if err != nil {
+			e, _ := errors.AsType[*jsonline.Error](err)
+			return nil, fieldFault(jsonCodes[e.Kind], e.Name, "%s", e.Message)
+		}
+		return &fields{object: object}, nil
+	})
+}
+
+// smallBody is the size of bodies that are read without a turn.
+const smallBody = 64 << 10
+
+// readInTurn reads a body of at most limit bytes when there is memory for it beside those of other
+// requests. The memory is taken until the fields are released.
+func (s *Server) readInTurn(r *http.Request, memory *turns.Turns, limit int64,
+	read func() (*fields, *Fault)) (*fields, *Fault) {
+	release := func() {}
+	size := r.ContentLength
+	if size < 0 || size > limit {
+		size = limit
+	}
+	if size > smallBody {
+		giveBack, err := memory.Take(r.Context(), keyName(r), size)
+		if err != nil {
+			return nil, fieldFault("invalid_body", "", "the request was cancelled")
+		}
+		release = sync.OnceFunc(giveBack)
+	}
+	f, fault := read()
+	if fault != nil {
+		release()
+		return nil, fault
+	}
+	f.release = release
+	return f, nil
+}
+
+// checkContent refuses a body of another content type, or one that is compressed.
+func checkContent(r *http.Request, want string) *Fault {
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return newFault(http.StatusUnsupportedMediaType, "unsupported_encoding",
+			"content encoding is %s, want none", param.Quote(e))
+	}
+	if notesOf(r).dialect.takesAnyType {
+		return nil
+	}
+	contentType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(contentType), want) {
+		return newFault(http.StatusUnsupportedMediaType, "content_type",
+			"content type is %s, want %s", param.Quote(contentType), want)
+	}
+	return nil
+}
+
+// readBytes reads a body of at most limit bytes, within its time.
+func (s *Server) readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *Fault) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(s.timeouts.body))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if errors.As(err, new(*http.MaxBytesError)) {
+		// A client that still writes would see a reset connection in the place of the fault.
+		_, _ = io.CopyN(io.Discard, r.Body, maxForm)
+	}
+	if err != nil {
+		return nil, s.bodyFault(err, limit)
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	return body, nil
+}
+
+// bodyFault is the fault of a body that cannot be read.
+func (s *Server) bodyFault(err error, limit int64) *Fault {
+	var f *Fault
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		f = newFault(http.StatusRequestEntityTooLarge, "body_too_large",
+			"the body has more than %d bytes, want at most that", limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		f = newFault(http.StatusRequestTimeout, "body_timeout",
+			"the body took more than %.0f seconds, want at most that", s.timeouts.body.Seconds())
+	default:
+		f = fieldFault("invalid_body", "", "the body ends early")
+	}
+	f.closes = true
+	return f
+}
