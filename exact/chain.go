@@ -20,33 +20,54 @@ import (
 // All are one thing: a chain of hidden states, a state a site, and at each site one or more
 // cells whose tokens depend on the state alone. A Model never changes.
 type Model struct {
-	name          string
-	shape         []int
-	tokens        int
-	sites, cells  int
-	states        int
-	first         []float64 // [states] weight of the first state
-	step          []float64 // [states, states] weight of the next state, given this
-	emit          func(site, cell int) []float64
-	transparent   bool        // the tokens of a site tell its state
-	powers        [][]float64 // [distance, states, states] of step, of Letters; nil for others
-	alphabet      string      // a letter for each token; "" for those of Symbols
-	position      func(site, cell int) int
-	suffixWeights []float64 // [sites, states] sum of the weights of all that follows
-	logWhole      float64   // log of the sum over everything
+	// name is the text that Parse builds the model from.
+	name string
+
+	shape  []int
+	tokens int
+
+	// sites are the places of the chain, and cells the positions at each site. position returns the
+	// position of a cell in the sequence.
+	sites    int
+	cells    int
+	position func(site, cell int) int
+
+	// states is the number of hidden states. first are the weights of the first one, [states], and
+	// step those of the next one given this, [states, states]. They need not sum to 1.
+	states int
+	first  []float64
+	step   []float64
+
+	// emit returns the probabilities of a cell's tokens given the state, [states, tokens].
+	emit func(site, cell int) []float64
+
+	// tokensTellState says that the tokens of a site tell its state.
+	tokensTellState bool
+
+	// powers are those of step, [distance][states, states], of Letters; nil for others.
+	powers [][]float64
+
+	// alphabet has a letter for each token; "" for those of Symbols.
+	alphabet string
+
+	// suffixWeights are the sums of the weights of all that follows, [sites, states], scaled.
+	suffixWeights []float64
+
+	// logTotal is the log of the sum over everything, by which probabilities are normalised.
+	logTotal float64
 }
 
-// finish computes what does not depend on any sequence.
+// finish computes what does not depend on any sequence: the sums over a sequence of masks.
 func (m *Model) finish() *Model {
-	mask := slices.Repeat([]int32{int32(m.tokens)}, m.Length())
+	masks := slices.Repeat([]int32{int32(m.tokens)}, m.Length())
 	w := m.newWork()
-	m.logWhole = 0
-	m.logWhole = m.pass(mask, w)
+	m.logTotal = 0
+	m.logTotal = m.passMessages(masks, w)
 	m.suffixWeights = w.beta
 	return m
 }
 
-// Shape of the sequences: [length], or [height, width].
+// Shape returns that of the sequences: [length], or [height, width].
 func (m *Model) Shape() []int { return m.shape }
 
 // Tokens returns the number of outcomes at each position.
@@ -60,81 +81,120 @@ func (m *Model) String() string { return m.name }
 
 // work is the memory of one pass of messages.
 type work struct {
-	site  []float64 // [sites, states] product of the likelihoods of the open cells
-	alpha []float64 // [sites, states] message from the left, without this site's cells
-	beta  []float64 // [sites, states] message from the right, without this site's cells
+	// site is the product of the likelihoods of the open cells, [sites, states].
+	site []float64
 
-	possible []int // states of a site that its open cells allow
+	// alpha and beta are the messages from the left and from the right, without this site's cells,
+	// [sites, states].
+	alpha []float64
+	beta  []float64
+
+	// possible are the states of a site that its open cells allow.
+	possible []int
 }
 
 func (m *Model) newWork() *work {
 	n := m.sites * m.states
-	return &work{make([]float64, n), make([]float64, n), make([]float64, n), make([]int, m.states)}
+	return &work{
+		site:     make([]float64, n),
+		alpha:    make([]float64, n),
+		beta:     make([]float64, n),
+		possible: make([]int, m.states),
+	}
 }
 
-// pass sends messages in both directions and returns the log-probability of the open cells, which
-// are tokens below Tokens. Messages are scaled to sum to 1.
-func (m *Model) pass(x []int32, w *work) (logP float64) {
+// passMessages sends messages in both directions and returns the log-probability of the open cells,
+// which are tokens below Tokens. Messages are scaled to sum to 1, so that long sequences do not
+// underflow.
+func (m *Model) passMessages(x []int32, w *work) (logP float64) {
+	m.setSites(x, w)
+	logP = m.passRight(w)
+	m.passLeft(w)
+
+	k := m.states
+	total := 0.0
+	for s, a := range w.alpha[(m.sites-1)*k:] {
+		total += a * w.site[(m.sites-1)*k+s]
+	}
+	return logP + math.Log(total) - m.logTotal
+}
+
+// setSites sets w.site.
+func (m *Model) setSites(x []int32, w *work) {
 	k := m.states
 	for site := range m.sites {
-		here := w.site[site*k : (site+1)*k]
-		for s := range here {
-			here[s] = 1
+		likelihood := w.site[site*k : (site+1)*k]
+		for s := range likelihood {
+			likelihood[s] = 1
 		}
 		for cell := range m.cells {
-			if t := int(x[m.position(site, cell)]); t < m.tokens {
-				e := m.emit(site, cell)
-				for s := range here {
-					here[s] *= e[s*m.tokens+t]
-				}
+			token := int(x[m.position(site, cell)])
+			if token >= m.tokens {
+				continue // masked
+			}
+			emission := m.emit(site, cell)
+			for s := range likelihood {
+				likelihood[s] *= emission[s*m.tokens+token]
 			}
 		}
 	}
+}
+
+// passRight sets w.alpha from left to right and returns the log of what scaling has taken out.
+func (m *Model) passRight(w *work) (logScale float64) {
+	k := m.states
 	copy(w.alpha[:k], m.first)
 	for site := 1; site < m.sites; site++ {
-		alpha, before, here := w.alpha[site*k:(site+1)*k], w.alpha[(site-1)*k:site*k],
-			w.site[(site-1)*k:site*k]
+		alpha := w.alpha[site*k : (site+1)*k]
+		before := w.alpha[(site-1)*k : site*k]
+		likelihood := w.site[(site-1)*k : site*k]
 		clear(alpha)
 		for s, a := range before {
-			if a *= here[s]; a != 0 {
-				for next, v := range m.step[s*k : (s+1)*k] {
-					alpha[next] += a * v
-				}
+			a *= likelihood[s]
+			if a == 0 {
+				continue
+			}
+			for next, v := range m.step[s*k : (s+1)*k] {
+				alpha[next] += a * v
 			}
 		}
-		logP += math.Log(scale(alpha))
+		logScale += math.Log(normalize(alpha))
 	}
+	return logScale
+}
+
+// passLeft sets w.beta from right to left. Its inner loop skips states that the open cells exclude:
+// where tokens tell the state, one is left of many.
+func (m *Model) passLeft(w *work) {
+	k := m.states
 	last := w.beta[(m.sites-1)*k:]
 	for s := range last {
 		last[s] = 1
 	}
 	for site := m.sites - 2; site >= 0; site-- {
-		beta, after, there := w.beta[site*k:(site+1)*k], w.beta[(site+1)*k:(site+2)*k],
-			w.site[(site+1)*k:(site+2)*k]
+		beta := w.beta[site*k : (site+1)*k]
+		after := w.beta[(site+1)*k : (site+2)*k]
+		likelihood := w.site[(site+1)*k : (site+2)*k]
 		possible := w.possible[:0]
-		for next, v := range there {
+		for next, v := range likelihood {
 			if v != 0 {
 				possible = append(possible, next)
 			}
 		}
 		for s := range beta {
-			sum, step := 0.0, m.step[s*k:(s+1)*k]
+			sum := 0.0
+			step := m.step[s*k : (s+1)*k]
 			for _, next := range possible {
-				sum += step[next] * there[next] * after[next]
+				sum += step[next] * likelihood[next] * after[next]
 			}
 			beta[s] = sum
 		}
-		scale(beta)
+		normalize(beta)
 	}
-	end := 0.0
-	for s, a := range w.alpha[(m.sites-1)*k:] {
-		end += a * w.site[(m.sites-1)*k+s]
-	}
-	return logP + math.Log(end) - m.logWhole
 }
 
-// scale divides by the sum, which it returns.
-func scale(x []float64) float64 {
+// normalize divides by the sum, which it returns; a sum of 0 stays.
+func normalize(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
 		sum += v
@@ -154,48 +214,57 @@ func (m *Model) Conditionals(p []float64, x []int32) (logP float64) {
 	return m.conditionals(p, x, m.newWork())
 }
 
+// conditionals is Conditionals with the caller's memory.
 func (m *Model) conditionals(p []float64, x []int32, w *work) (logP float64) {
 	if m.powers != nil {
-		return m.between(p, x)
+		return m.conditionalsByPowers(p, x)
 	}
-	logP = m.pass(x, w)
-	k := m.states
+	logP = m.passMessages(x, w)
 	for site := range m.sites {
-		alpha, beta := w.alpha[site*k:(site+1)*k], w.beta[site*k:(site+1)*k]
 		for cell := range m.cells {
-			at := m.position(site, cell)
-			out := p[at*m.tokens : (at+1)*m.tokens]
-			clear(out)
-			own := m.emit(site, cell)
-			for s := range k {
-				weight := alpha[s] * beta[s]
-				for other := range m.cells {
-					t := int(x[m.position(site, other)])
-					if other != cell && t < m.tokens {
-						weight *= m.emit(site, other)[s*m.tokens+t]
-					}
-				}
-				if weight != 0 {
-					for t := range out {
-						out[t] += weight * own[s*m.tokens+t]
-					}
-				}
-			}
-			scale(out)
+			position := m.position(site, cell)
+			out := p[position*m.tokens : (position+1)*m.tokens]
+			m.setConditional(out, x, w, site, cell)
 		}
 	}
 	return logP
 }
 
+// setConditional sets out [tokens] to the distribution of one cell given all open cells but itself.
+func (m *Model) setConditional(out []float64, x []int32, w *work, site, cell int) {
+	k := m.states
+	alpha := w.alpha[site*k : (site+1)*k]
+	beta := w.beta[site*k : (site+1)*k]
+	emission := m.emit(site, cell)
+	clear(out)
+	for s := range k {
+		weight := alpha[s] * beta[s]
+		for other := range m.cells {
+			token := int(x[m.position(site, other)])
+			if other != cell && token < m.tokens {
+				weight *= m.emit(site, other)[s*m.tokens+token]
+			}
+		}
+		if weight == 0 {
+			continue
+		}
+		for t := range out {
+			out[t] += weight * emission[s*m.tokens+t]
+		}
+	}
+	normalize(out)
+}
+
 // LogProb returns the log-probability of a sequence, summed over masked positions.
-func (m *Model) LogProb(x []int32) float64 { return m.pass(x, m.newWork()) }
+func (m *Model) LogProb(x []int32) float64 { return m.passMessages(x, m.newWork()) }
 
 // Sample draws a sequence from the model itself; index is its number under the seed.
 func (m *Model) Sample(seed uint64, index uint32) []int32 {
 	r := philox.Stream{Seed: seed, Sequence: index}
 	x := make([]int32, m.Length())
 	weights := make([]float64, m.states)
-	k, state := m.states, 0
+	k := m.states
+	state := 0
 	for site := range m.sites {
 		prior := m.first
 		if site > 0 {
@@ -204,32 +273,34 @@ func (m *Model) Sample(seed uint64, index uint32) []int32 {
 		for s := range weights {
 			weights[s] = prior[s] * m.suffixWeights[site*k+s]
 		}
-		state = pick(weights, r.Uniform(site, philox.Setup))
+		state = drawIndex(weights, r.Uniform(site, philox.Setup))
 		for cell := range m.cells {
-			at := m.position(site, cell)
-			x[at] = int32(pick(m.emit(site, cell)[state*m.tokens:(state+1)*m.tokens],
-				r.Uniform(at, philox.Token)))
+			position := m.position(site, cell)
+			emission := m.emit(site, cell)[state*m.tokens : (state+1)*m.tokens]
+			x[position] = int32(drawIndex(emission, r.Uniform(position, philox.Token)))
 		}
 	}
 	return x
 }
 
-// pick draws an index by weights.
-func pick(weights []float64, u float64) int {
+// drawIndex draws an index by weights, given a uniform number in (0, 1).
+func drawIndex(weights []float64, uniform float64) int {
 	sum := 0.0
 	for _, w := range weights {
 		sum += w
 	}
-	chosen, target := 0, u*sum
+	index := 0
+	target := uniform * sum
 	for i, w := range weights {
 		if w > 0 {
-			chosen = i
-			if target -= w; target < 0 {
+			index = i // by rounding the target may be left over; then it is the last one
+			target -= w
+			if target < 0 {
 				break
 			}
 		}
 	}
-	return chosen
+	return index
 }
 
 // entropySamples is the number of sequences that estimate an entropy without a closed form.
@@ -238,19 +309,21 @@ const entropySamples = 1 << 12
 // Entropy returns the entropy of whole sequences in nats, and its standard error: 0 if it is exact,
 // as for all but hidden Markov models.
 func (m *Model) Entropy() (nats, deviation float64) {
-	if m.transparent {
+	if m.tokensTellState {
 		return m.chainEntropy(), 0
 	}
 	if m.states == 1 {
 		for site := range m.sites {
-			nats += entropy(m.emit(site, 0))
+			nats += entropyOf(m.emit(site, 0))
 		}
 		return nats, 0
 	}
-	var sum, squares float64
+	sum := 0.0
+	squares := 0.0
 	for i := range uint32(entropySamples) {
 		h := -m.LogProb(m.Sample(0, i))
-		sum, squares = sum+h, squares+h*h
+		sum += h
+		squares += h * h
 	}
 	mean := sum / entropySamples
 	return mean, math.Sqrt(max(0, squares/entropySamples-mean*mean) / entropySamples)
@@ -259,30 +332,34 @@ func (m *Model) Entropy() (nats, deviation float64) {
 // chainEntropy returns the sum of H(state | previous state).
 func (m *Model) chainEntropy() (nats float64) {
 	k := m.states
-	at, next, weights := make([]float64, k), make([]float64, k), make([]float64, k)
-	for s := range at {
-		at[s] = m.first[s] * m.suffixWeights[s]
+	current := make([]float64, k) // the distribution of the site's state
+	next := make([]float64, k)
+	weights := make([]float64, k)
+	for s := range current {
+		current[s] = m.first[s] * m.suffixWeights[s]
 	}
-	scale(at)
-	nats = entropy(at)
+	normalize(current)
+	nats = entropyOf(current)
+
 	for site := 1; site < m.sites; site++ {
 		clear(next)
-		for s, p := range at {
+		for s, p := range current {
 			for t := range weights {
 				weights[t] = m.step[s*k+t] * m.suffixWeights[site*k+t]
 			}
-			scale(weights)
-			nats += p * entropy(weights)
+			normalize(weights)
+			nats += p * entropyOf(weights)
 			for t, w := range weights {
 				next[t] += p * w
 			}
 		}
-		at, next = next, at
+		current, next = next, current
 	}
 	return nats
 }
 
-func entropy(p []float64) (nats float64) {
+// entropyOf returns the entropy of a distribution in nats.
+func entropyOf(p []float64) (nats float64) {
 	for _, v := range p {
 		if v > 0 {
 			nats -= v * math.Log(v)

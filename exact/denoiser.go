@@ -15,10 +15,14 @@ type Denoiser struct {
 	model.Shared
 	*Model // for sequences without a class
 
+	// classes are the models of sequences with a class.
 	classes []*Model
-	works   []*work // one for each class, then one for no class
-	dense   model.Dense
-	p       []float64
+
+	// works are the memory of each class's model, then that of the model for no class.
+	works []*work
+
+	dense model.Dense
+	p     []float64 // [length, tokens] of one sequence
 }
 
 // NewDenoiser returns a Denoiser with its own working memory.
@@ -57,33 +61,41 @@ func (d *Denoiser) compute(ctx context.Context, b *model.Batch, rows []int32) (m
 	if err := b.Check(d.Spec()); err != nil {
 		return nil, fmt.Errorf("oracle: %w", err)
 	}
-	n := d.Length()
-	d.p = slices.Grow(d.p[:0], n*d.tokens)[:n*d.tokens]
-	all := b.Size * n * d.tokens
-	d.dense.Columns, d.dense.Logits = d.tokens, slices.Grow(d.dense.Logits[:0], all)[:all]
-	for s := range b.Size {
+	n := d.Length() * d.tokens // of one sequence
+	d.p = slices.Grow(d.p[:0], n)[:n]
+	d.dense.Columns = d.tokens
+	d.dense.Logits = slices.Grow(d.dense.Logits[:0], b.Size*n)[:b.Size*n]
+	for i := range b.Size {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		m, class := d.Model, len(d.classes)
-		if c := b.Condition(s); c != nil && c.Class != model.NoClass && len(d.classes) > 0 {
-			m, class = d.classes[c.Class], int(c.Class)
-		}
-		logP := m.conditionals(d.p, b.Tokens[s*n:(s+1)*n], d.works[class])
+		m, w := d.modelOf(b.Condition(i))
+		length := d.Length()
+		logP := m.conditionals(d.p, b.Tokens[i*length:(i+1)*length], w)
 		if math.IsInf(logP, -1) || math.IsNaN(logP) {
-			return nil, fmt.Errorf("oracle: sequence %d of the batch has probability 0 in %s", s, m.name)
+			return nil, fmt.Errorf("oracle: sequence %d of the batch has probability 0 in %s", i, m.name)
 		}
-		logits, p := d.dense.Logits[s*n*d.tokens:(s+1)*n*d.tokens], d.p
+
+		logits := d.dense.Logits[i*n : (i+1)*n]
 		if rows == nil {
-			logs(logits, p)
+			writeLogs(logits, d.p)
 			continue
 		}
-		for ; len(rows) > 0 && int(rows[0]) < (s+1)*n; rows = rows[1:] {
-			at := (int(rows[0]) - s*n) * d.tokens
-			logs(logits[at:at+d.tokens], p[at:at+d.tokens])
+		for len(rows) > 0 && int(rows[0]) < (i+1)*length {
+			first := (int(rows[0]) - i*length) * d.tokens
+			writeLogs(logits[first:first+d.tokens], d.p[first:first+d.tokens])
+			rows = rows[1:]
 		}
 	}
 	return &d.dense, nil
+}
+
+// modelOf returns the model of a sequence with a condition, nil for none, and the model's memory.
+func (d *Denoiser) modelOf(c *model.Condition) (*Model, *work) {
+	if c != nil && c.Class != model.NoClass && len(d.classes) > 0 {
+		return d.classes[c.Class], d.works[c.Class]
+	}
+	return d.Model, d.works[len(d.classes)]
 }
 
 // NewCache returns an empty cache: there are no keys and values.
@@ -97,9 +109,9 @@ func (d *Denoiser) Refine(ctx context.Context, b *model.Batch, rows []int32) (mo
 	return d.compute(ctx, b, rows)
 }
 
-// logs writes the logarithms of p.
-func logs(to []float32, p []float64) {
+// writeLogs writes the logarithms of p to logits.
+func writeLogs(logits []float32, p []float64) {
 	for i, v := range p {
-		to[i] = float32(math.Log(v))
+		logits[i] = float32(math.Log(v))
 	}
 }

@@ -36,57 +36,65 @@ func (j Judge) Score(ctx context.Context, tokens [][]int32) ([][]float64, error)
 			continue
 		}
 		if j.cells == 1 {
-			nll[i] = j.filter(x)
+			nll[i] = j.scoreChain(x)
 		} else {
-			nll[i] = j.prefixes(x)
+			nll[i] = j.scoreByPrefixes(x)
 		}
 	}
 	return nll, nil
 }
 
-// filter returns -log p(x_k | x_1..x_(k-1)) of every token where a site is a position: one pass
+// scoreChain returns -log p(x_k | x_1..x_(k-1)) of every token where a site is a position: one pass
 // of messages from the left.
-func (j Judge) filter(x []int32) (nll []float64) {
+func (j Judge) scoreChain(x []int32) (nll []float64) {
 	k := j.states
-	state, next := slices.Clone(j.first), make([]float64, k) // p(state, x_1..x_(k-1)), scaled
+	state := slices.Clone(j.first) // p(state, x_1..x_(k-1)), scaled
+	next := make([]float64, k)
 	for site, token := range x {
-		own, rest := j.emit(site, 0), j.suffixWeights[site*k:(site+1)*k]
-		before, now := 0.0, 0.0
+		emission := j.emit(site, 0)
+		suffix := j.suffixWeights[site*k : (site+1)*k]
+		before := 0.0
+		now := 0.0
 		for s, p := range state {
-			before += p * rest[s]
-			state[s] = p * own[s*j.tokens+int(token)]
-			now += state[s] * rest[s]
+			before += p * suffix[s]
+			state[s] = p * emission[s*j.tokens+int(token)]
+			now += state[s] * suffix[s]
 		}
 		nats := math.Inf(1)
 		if now > 0 {
 			nats = math.Log(before / now)
 		}
 		nll = append(nll, nats)
+
 		clear(next)
 		for s, p := range state {
-			if p != 0 {
-				for t, v := range j.step[s*k : (s+1)*k] {
-					next[t] += p * v
-				}
+			if p == 0 {
+				continue
+			}
+			for t, v := range j.step[s*k : (s+1)*k] {
+				next[t] += p * v
 			}
 		}
-		scale(next)
+		normalize(next)
 		state, next = next, state
 	}
 	return nll
 }
 
-// prefixes is filter for all models: a whole pass for each prefix.
-func (j Judge) prefixes(x []int32) (nll []float64) {
-	w, prefix := j.newWork(), slices.Repeat([]int32{int32(j.tokens)}, j.Length())
+// scoreByPrefixes is scoreChain for all models: a whole pass for each prefix.
+func (j Judge) scoreByPrefixes(x []int32) (nll []float64) {
+	w := j.newWork()
+	prefix := slices.Repeat([]int32{int32(j.tokens)}, j.Length())
 	before := 0.0
 	for k, token := range x {
 		prefix[k] = token
-		now, nats := j.pass(prefix, w), math.Inf(1)
-		if !math.IsInf(now, -1) {
-			nats = before - now
+		logP := j.passMessages(prefix, w)
+		nats := math.Inf(1)
+		if !math.IsInf(logP, -1) {
+			nats = before - logP
 		}
-		nll, before = append(nll, nats), now
+		nll = append(nll, nats)
+		before = logP
 	}
 	return nll
 }

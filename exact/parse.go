@@ -7,82 +7,113 @@ import (
 	"strings"
 )
 
-// setting is a parameter of Parse with its default and range.
+// setting is a parameter of Parse with its default and its range.
 type setting struct {
-	key           string
-	value, lo, hi float64
-	whole         bool
+	key      string
+	fallback float64
+	min, max float64
+	isWhole  bool
 }
 
-// kinds are the models that Parse knows, each with its parameters.
+// kinds are the models that Parse knows, each with its parameters. build takes their values in the
+// same order.
 var kinds = []struct {
 	name     string
 	settings []setting
 	build    func(v []float64) *Model
 }{
-	{"product", []setting{length(32), tokens(8), sharp, seed},
-		func(v []float64) *Model { return Product(int(v[0]), int(v[1]), v[2], uint64(v[3])) }},
-	{"markov", []setting{length(32), tokens(8), stay, sharp, seed},
-		func(v []float64) *Model { return Markov(int(v[0]), int(v[1]), v[2], v[3], uint64(v[4])) }},
-	{"letters", []setting{length(128)},
-		func(v []float64) *Model { return Letters(int(v[0])) }},
-	{"hmm", []setting{length(32), tokens(8), {key: "hidden", value: 4, lo: 1, hi: 64, whole: true},
-		stay, sharp, seed},
+	{
+		"product",
+		[]setting{lengthSetting(32), tokensSetting(8), sharpSetting, seedSetting},
+		func(v []float64) *Model { return Product(int(v[0]), int(v[1]), v[2], uint64(v[3])) },
+	},
+	{
+		"markov",
+		[]setting{lengthSetting(32), tokensSetting(8), staySetting, sharpSetting, seedSetting},
+		func(v []float64) *Model { return Markov(int(v[0]), int(v[1]), v[2], v[3], uint64(v[4])) },
+	},
+	{
+		"letters",
+		[]setting{lengthSetting(128)},
+		func(v []float64) *Model { return Letters(int(v[0])) },
+	},
+	{
+		"hmm",
+		[]setting{
+			lengthSetting(32),
+			tokensSetting(8),
+			{key: "hidden", fallback: 4, min: 1, max: 64, isWhole: true},
+			staySetting,
+			sharpSetting,
+			seedSetting,
+		},
 		func(v []float64) *Model {
 			return HMM(int(v[0]), int(v[1]), int(v[2]), v[3], v[4], uint64(v[5]))
-		}},
-	{"ising", []setting{{key: "height", value: 4, lo: 1, hi: maxHeight, whole: true},
-		{key: "width", value: 8, lo: 1, hi: MaxLength, whole: true},
-		{key: "coupling", value: 0.4, lo: -5, hi: 5}, {key: "field", value: 0, lo: -5, hi: 5}},
-		func(v []float64) *Model { return Ising(int(v[0]), int(v[1]), v[2], v[3]) }},
+		},
+	},
+	{
+		"ising",
+		[]setting{
+			{key: "height", fallback: 4, min: 1, max: maxHeight, isWhole: true},
+			{key: "width", fallback: 8, min: 1, max: MaxLength, isWhole: true},
+			{key: "coupling", fallback: 0.4, min: -5, max: 5},
+			{key: "field", fallback: 0, min: -5, max: 5},
+		},
+		func(v []float64) *Model { return Ising(int(v[0]), int(v[1]), v[2], v[3]) },
+	},
 }
 
+// Parameters of several kinds.
 var (
-	stay  = setting{key: "stay", value: 0.6, lo: 0, hi: 0.99}
-	sharp = setting{key: "sharp", value: 2, lo: 0, hi: 8}
-	seed  = setting{key: "seed", value: 1, lo: 0, hi: 1 << 53, whole: true}
+	staySetting  = setting{key: "stay", fallback: 0.6, min: 0, max: 0.99}
+	sharpSetting = setting{key: "sharp", fallback: 2, min: 0, max: 8}
+	seedSetting  = setting{key: "seed", fallback: 1, min: 0, max: 1 << 53, isWhole: true}
 )
 
-func length(n float64) setting {
-	return setting{key: "length", value: n, lo: 1, hi: MaxLength, whole: true}
+func lengthSetting(fallback float64) setting {
+	return setting{key: "length", fallback: fallback, min: 1, max: MaxLength, isWhole: true}
 }
 
-func tokens(n float64) setting {
-	return setting{key: "tokens", value: n, lo: 1, hi: MaxTokens, whole: true}
+func tokensSetting(fallback float64) setting {
+	return setting{key: "tokens", fallback: fallback, min: 1, max: MaxTokens, isWhole: true}
 }
 
 // Parse builds a model from a text such as "markov:length=16,tokens=4". Kinds are product, markov,
 // letters, hmm and ising; omitted parameters have defaults.
 func Parse(text string) (*Model, error) {
-	name, rest, _ := strings.Cut(text, ":")
+	name, parameters, _ := strings.Cut(text, ":")
 	var names []string
 	for _, k := range kinds {
-		if k.name == name {
-			values, err := read(k.settings, rest)
-			if err == nil {
-				m := k.build(values)
-				if m.Length() <= MaxLength {
-					return m, nil
-				}
-				err = fmt.Errorf("%d positions, want at most %d", m.Length(), MaxLength)
-			}
+		names = append(names, k.name)
+		if k.name != name {
+			continue
+		}
+		values, err := parseSettings(k.settings, parameters)
+		if err != nil {
 			return nil, fmt.Errorf("oracle: %q: %w", text, err)
 		}
-		names = append(names, k.name)
+		m := k.build(values)
+		if m.Length() > MaxLength {
+			return nil, fmt.Errorf("oracle: %q: %d positions, want at most %d", text, m.Length(),
+				MaxLength)
+		}
+		return m, nil
 	}
 	return nil, fmt.Errorf("oracle: unknown model %q, want one of %s", name, strings.Join(names, ", "))
 }
 
-// read parses key=value pairs, each key at most once.
-func read(settings []setting, text string) ([]float64, error) {
-	values, seen := make([]float64, len(settings)), make([]bool, len(settings))
+// parseSettings reads key=value pairs, each key at most once, and returns a value for each setting.
+func parseSettings(settings []setting, text string) ([]float64, error) {
+	values := make([]float64, len(settings))
 	for i, s := range settings {
-		values[i] = s.value
+		values[i] = s.fallback
 	}
+	if text == "" {
+		return values, nil
+	}
+
+	seen := make([]bool, len(settings))
 	for pair := range strings.SplitSeq(text, ",") {
-		if pair == "" && text == "" {
-			break
-		}
 		key, value, _ := strings.Cut(pair, "=")
 		i := slices.IndexFunc(settings, func(s setting) bool { return s.key == key })
 		if i < 0 {
@@ -96,16 +127,25 @@ func read(settings []setting, text string) ([]float64, error) {
 			return nil, fmt.Errorf("parameter %q twice", key)
 		}
 		seen[i] = true
-		s := settings[i]
-		x, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(x >= s.lo && x <= s.hi) || s.whole && x != float64(int64(x)) {
-			kind := "a number"
-			if s.whole {
-				kind = "a whole number"
-			}
-			return nil, fmt.Errorf("%s=%s, want %s from %v to %v", key, value, kind, s.lo, s.hi)
+		x, err := settings[i].parse(value)
+		if err != nil {
+			return nil, err
 		}
 		values[i] = x
 	}
 	return values, nil
+}
+
+// parse reads a value.
+func (s setting) parse(value string) (float64, error) {
+	x, err := strconv.ParseFloat(value, 64)
+	inRange := x >= s.min && x <= s.max // not if x is NaN
+	if err == nil && inRange && (!s.isWhole || x == float64(int64(x))) {
+		return x, nil
+	}
+	kind := "a number"
+	if s.isWhole {
+		kind = "a whole number"
+	}
+	return 0, fmt.Errorf("%s=%s, want %s from %v to %v", s.key, value, kind, s.min, s.max)
 }

@@ -22,11 +22,19 @@ func Symbols(m *Model, hole string) tokenizers.Tokenizer {
 	return s
 }
 
+// symbols is the tokenizer that Symbols returns.
 type symbols struct {
-	tokens, length int
-	width          int    // columns of a grid, 0 for a line
-	letters        string // of the tokens; "" for numbers
-	hole           string
+	tokens int
+	length int // positions of a whole sequence
+
+	// width is the number of columns of a grid, 0 for a line.
+	width int
+
+	// letters are those of the tokens; "" for numbers.
+	letters string
+
+	// hole stands for a masked position.
+	hole string
 }
 
 // Encode reads what Decode writes, except holes.
@@ -59,17 +67,19 @@ func (s symbols) EncodeSpecial(text string) ([]int32, error) { return s.Encode(t
 func (s symbols) Decode(ids []int32) string { return strings.Join(s.Pieces(ids), "") }
 
 func (s symbols) Pieces(ids []int32) []string {
-	out := make([]string, len(ids))
+	isGrid := s.width > 0 && len(ids) == s.length
+	pieces := make([]string, len(ids))
 	for i, id := range ids {
-		var ok bool
-		if out[i], ok = s.Token(id); !ok {
-			out[i] = "\uFFFD"
+		piece, ok := s.Token(id)
+		if !ok {
+			piece = "\uFFFD"
 		}
-		if s.width > 0 && len(ids) == s.length && (i+1)%s.width == 0 && i+1 < len(ids) {
-			out[i] += "\n"
+		if isGrid && (i+1)%s.width == 0 && i+1 < len(ids) {
+			piece += "\n"
 		}
+		pieces[i] = piece
 	}
-	return out
+	return pieces
 }
 
 func (s symbols) Token(id int32) (string, bool) {
