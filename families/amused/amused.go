@@ -54,17 +54,24 @@ type Model struct {
 	HeadNorm nn.RMSNorm    `weight:"mlm_layer.layer_norm"`
 	Head     weights.Param `weight:"mlm_layer.conv2.weight"` // [codes, in, 1, 1]
 
-	cfg           Config
-	b             backend.Backend
-	words         *tensor.Dense // [vocab, in]
-	embed, head   nn.Linear
-	halve, double backend.Matrix // [width, 4*width], [4*width, width]
-	cond1, cond2  nn.HostLinear
-	self, inner   attention.Layer // over the cells, and in the stages
-	table         adaln.Table
-	w             workspace
-	marginals     model.HeadMarginals
-	prompter      clip.Prompter
+	cfg          Config
+	b            backend.Backend
+	words        *tensor.Dense  // [vocab, in]: Words on the device
+	embed, head  nn.Linear      // EmbedConv and HeadConv
+	halve        backend.Matrix // [width, 4*width]: four codes to a cell
+	double       backend.Matrix // [4*width, width]: a cell to four codes
+	cond1, cond2 nn.HostLinear
+
+	// self is the attention of the transformer's layers over the cells, inner that of the stages over
+	// the text.
+	self, inner attention.Layer
+
+	// table has the modulations of recent prompts.
+	table adaln.Table
+
+	w         workspace
+	marginals model.HeadMarginals
+	prompter  clip.Prompter
 }
 
 // New returns the network without weights.
@@ -97,6 +104,7 @@ func New(c Config) *Model {
 	return m
 }
 
+// packWeights packs the bound weights.
 func (m *Model) packWeights(o model.Options) error {
 	c := &m.cfg
 	b := o.Backend
@@ -249,9 +257,11 @@ func (m *Model) beginBatch(b *model.Batch) error {
 				"want a width of %d, as many, and %d",
 				i, p.Rows, p.Width, len(p.Pooled), len(p.Numbers), c.TextWidth, numbers)
 		}
-		known := p.Derive(m, func() any { return m.encodePrompt(p) }) // computed once
+
+		// A prompt's keys and values are computed once and kept with it.
+		heads := p.Derive(m, func() any { return m.encodePrompt(p) })
 		w.keys = append(w.keys, p)
-		w.texts = append(w.texts, known.(*promptHeads))
+		w.texts = append(w.texts, heads.(*promptHeads))
 	}
 	w.slots = m.table.AssignSlots(w.slots, w.keys, m.condVector)
 	return nil
@@ -262,14 +272,14 @@ func (m *Model) beginBatch(b *model.Batch) error {
 func (m *Model) condVector(prompt any) []float32 {
 	c := &m.cfg
 	p := prompt.(*model.Prompt)
-	list := p.Numbers
-	if list == nil {
+	values := p.Numbers
+	if values == nil { // as the authors' pipeline: the whole picture, and a good one
 		side := float64(16 * c.Side) // pixels
-		list = []float64{side, side, 0, 0, 6}
+		values = []float64{side, side, 0, 0, 6}
 	}
 	x := append([]float32(nil), p.Pooled...)
 	half := c.Frequencies / 2
-	for _, v := range list {
+	for _, v := range values {
 		e := make([]float32, c.Frequencies)
 		for i := range half {
 			freq := float32(math.Exp(float64(-float32(math.Log(10000)) * float32(i) / float32(half))))
@@ -282,14 +292,14 @@ func (m *Model) condVector(prompt any) []float32 {
 	return m.cond2.Apply(nn.SiLU(m.cond1.Apply(x)))
 }
 
-// projectRows returns the head's input [rows, In].
+// projectRows returns the head's input [rows, in] for rows of hidden.
 func (m *Model) projectRows(rows []int32) *tensor.Dense {
 	w := &m.w
 	n := len(rows)
 	w.last = backend.Grow(m.b, w.last, n, m.cfg.Width)
 	w.headIn = backend.Grow(m.b, w.headIn, n, m.cfg.In)
-	m.b.Gather(w.last, w.hidden, rows)
-	m.head.Apply(m.b, w.headIn, w.last, n, backend.Identity)
-	m.HeadNorm.Apply(m.b, w.headIn, w.headIn, n)
+	m.b.Gather(w.last, w.hidden, rows)                       // [rows, width]
+	m.head.Apply(m.b, w.headIn, w.last, n, backend.Identity) // [rows, in]
+	m.HeadNorm.Apply(m.b, w.headIn, w.headIn, n)             // [rows, in]
 	return w.headIn
 }

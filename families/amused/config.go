@@ -9,13 +9,24 @@ import (
 
 // Config is the transformer's sizes.
 type Config struct {
-	Hidden, Depth, Heads, Inner int  // sizes of the transformer
-	In, Width, BlockHeads, Res  int  // sizes of the convolutional stages around it
-	Side                        int  // the image is Side x Side codes
-	Halved                      bool // the transformer works on cells of 2x2 codes
-	Vocab, Codes                int  // the mask is the last id of Vocab
-	TextWidth, Frequencies      int  // width of the text; sinusoids of each further number
-	// the stages' attentions project the text before their keys and values
+	// The transformer has Depth layers of width Hidden with Heads heads and Inner numbers inside the
+	// MLPs.
+	Hidden, Depth, Heads, Inner int
+
+	// The convolutional stages around it have Res levels of width Width, whose attentions have
+	// BlockHeads heads. In is the width of the embedding and of the head.
+	In, Width, BlockHeads, Res int
+
+	Side   int  // the image is Side x Side codes
+	Halved bool // the transformer works on cells of 2x2 codes
+
+	Vocab int // ids, of which the last is the mask
+	Codes int // outcomes, the first ids
+
+	TextWidth   int // width of the text encoder's states
+	Frequencies int // sinusoids of each further number, see condVector
+
+	// Mapped says that the stages' attentions project the text before their keys and values.
 	Mapped bool
 }
 
@@ -29,11 +40,12 @@ var Presets = map[string]Config{
 		Vocab: 8256, Codes: 8192, TextWidth: 768, Frequencies: 256, Mapped: true},
 }
 
-// numbers is how many further inputs the conditioning vector has: width, height, top and left of
-// the crop, aesthetic score.
 const (
-	numbers  = 5
-	maxSide  = 1 << 9
+	// numbers counts the further inputs of the conditioning vector: width, height, top and left of the
+	// crop, aesthetic score.
+	numbers = 5
+
+	maxSide  = 1 << 9  // codes along a side
 	maxTexts = 1 << 10 // rows of a text
 )
 

@@ -8,47 +8,49 @@ import (
 	"unmask/nn"
 )
 
-// convolveDepthwise sets w.h to the 3x3 convolution of each channel of w.x, with zero padding, as a
-// sum of nine shifted images. A partial pass takes cells that it does not compute from the cache.
+// convolveDepthwise sets work.h [cells, width] to the 3x3 convolution of each channel of work.x,
+// with zero padding, as a sum of nine shifted images: devices have no kernel for a convolution of
+// single channels. A partial pass takes cells that it does not compute from the cache.
 func (m *Model) convolveDepthwise(r *resBlock, block int) {
-	w := &m.w
-	c := &m.cfg
-	b := m.b
-	n := m.w.rows.Len()
+	w, c, b := &m.w, &m.cfg, m.b
+	n := w.rows.Len()
 	grid := c.cellGrid()
-	all := c.cellGrid() * c.cellGrid()
+	all := grid * grid
+
+	// around is the input with all cells of each sequence, and a row of zeros [cells+1, width].
 	if w.cache != nil {
 		b.Scatter(reshapeRows(w.cache.States[2*block], c.Width), w.x, w.states)
 	}
 	if w.partial {
-		var from []int32
+		var states []int32
 		for _, s := range w.rows.Segs {
 			for cell := range all {
-				from = append(from, int32(s.Seq*all+cell))
+				states = append(states, int32(s.Seq*all+cell))
 			}
 		}
-		b.Gather(w.around, reshapeRows(w.cache.States[2*block], c.Width), from)
+		b.Gather(w.around, reshapeRows(w.cache.States[2*block], c.Width), states)
 	} else {
 		b.Gather(w.around, w.x, nn.RowRange(0, n)) // all cells in order
 	}
-	from := slices.Repeat([]int32{w.zero}, n)
+
+	neighbours := slices.Repeat([]int32{w.zero}, n)
 	segs := []backend.Segment{{Rows: n}}
-	b.Gather(w.h, w.around, from)
+	b.Gather(w.h, w.around, neighbours) // zeros [cells, width]
 	for tap := range 9 {
 		dy := tap/3 - 1
 		dx := tap%3 - 1
-		for i, at := range w.cells {
-			cell := int(at) % all
+		for i, groupCell := range w.cells {
+			cell := int(groupCell) % all
 			y := cell/grid + dy
 			x := cell%grid + dx
-			from[i] = w.zero
+			neighbours[i] = w.zero
 			if y >= 0 && x >= 0 && y < grid && x < grid {
-				from[i] = at + int32(dy*grid+dx)
+				neighbours[i] = groupCell + int32(dy*grid+dx)
 			}
 		}
-		b.Gather(w.t, w.around, from)
+		b.Gather(w.t, w.around, neighbours) // [cells, width]
 		segs[0].Seq = tap
-		b.GateAdd(w.h, w.t, r.taps, segs)
+		b.GateAdd(w.h, w.t, r.taps, segs) // h += t * the tap's weights [width]
 	}
 }
 
@@ -56,9 +58,8 @@ func (m *Model) convolveDepthwise(r *resBlock, block int) {
 // times its share, and beta is added. The share is the channel's length over all cells divided by
 // the mean length of all channels (Woo et al. 2023, "ConvNeXt V2", global response normalization).
 func (m *Model) applyResponseNorm(r *resBlock, block int) {
-	w := &m.w
-	b := m.b
-	n := len(m.w.seqs)
+	w, b := &m.w, m.b
+	n := len(w.seqs)
 	if w.partial {
 		var places []int32
 		for _, s := range w.rows.Segs {
@@ -75,12 +76,12 @@ func (m *Model) applyResponseNorm(r *resBlock, block int) {
 // computeShares sets w.share to gamma times each channel's share, one row for each sequence of a
 // full pass.
 func (m *Model) computeShares(r *resBlock, block int) {
-	w := &m.w
-	c := &m.cfg
-	b := m.b
+	w, c, b := &m.w, &m.cfg, m.b
 	width := 4 * c.Width
 	cells := c.cellGrid() * c.cellGrid()
-	// A group norm with one channel per group gives each channel's mean and variance.
+
+	// A group norm with one channel per group gives each channel's mean and variance, from which the
+	// length follows: no kernel of its own is needed.
 	const tiny = 1e-12
 	b.GroupNorm(w.scale, w.shift, w.inner, len(w.seqs), cells, width, width, backend.Norm{Eps: tiny})
 	for i := range w.host {
@@ -102,9 +103,9 @@ func (m *Model) computeShares(r *resBlock, block int) {
 			share[j] = float32(length)
 			sum += length
 		}
-		by := sum/float64(width) + 1e-6
+		meanLength := sum/float64(width) + 1e-6
 		for j := range share {
-			share[j] = float32(float64(r.gamma[j]) * float64(share[j]) / by)
+			share[j] = float32(float64(r.gamma[j]) * float64(share[j]) / meanLength)
 		}
 		b.Write(w.share, i, share)
 		if w.cache != nil {

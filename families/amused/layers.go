@@ -10,7 +10,7 @@ import (
 
 const eps = 1e-6
 
-// crossAttention is multi-head attention without biases.
+// crossAttention is multi-head attention without biases, over the cells or over a text.
 type crossAttention struct {
 	Query nn.Linear `weight:"to_q"`
 	Key   nn.Linear `weight:"to_k"`
@@ -18,10 +18,14 @@ type crossAttention struct {
 	Out   nn.Linear `weight:"to_out.0"`
 }
 
-func newCrossAttention(width, from int) crossAttention {
-	return crossAttention{Query: nn.NewLinearNoBias(width, width),
-		Key:   nn.NewLinearNoBias(from, width),
-		Value: nn.NewLinearNoBias(from, width), Out: nn.NewLinearNoBias(width, width)}
+// newCrossAttention returns an attention of rows of one width over rows of another.
+func newCrossAttention(width, textWidth int) crossAttention {
+	return crossAttention{
+		Query: nn.NewLinearNoBias(width, width),
+		Key:   nn.NewLinearNoBias(textWidth, width),
+		Value: nn.NewLinearNoBias(textWidth, width),
+		Out:   nn.NewLinearNoBias(width, width),
+	}
 }
 
 // Load packs the four layers.
@@ -43,6 +47,7 @@ type resBlock struct {
 	beta  *tensor.Dense // [1, 4*width]
 }
 
+// newResBlock returns the block without weights. cond is the width of the conditioning vector.
 func newResBlock(width, cond int) resBlock {
 	four := func() weights.Param { return weights.Param{Shape: []int{1, 1, 1, 4 * width}} }
 	return resBlock{Depthwise: weights.Param{Shape: []int{width, 1, 3, 3}},
@@ -51,6 +56,7 @@ func newResBlock(width, cond int) resBlock {
 		Down: nn.NewLinearNoBias(4*width, width), Mod: adaln.NewNoBias(cond, width, 2)}
 }
 
+// packWeights packs the bound weights.
 func (r *resBlock) packWeights(l *nn.Loader) {
 	l.Load(&r.Norm, &r.Up, &r.Down, &r.Mod)
 	width := r.Depthwise.Shape[0]
@@ -79,23 +85,25 @@ type stage struct {
 	Text []textBlock `weight:"attention_blocks"`
 }
 
+// newStage returns the stage without weights.
 func newStage(c Config) stage {
 	s := stage{Res: make([]resBlock, c.Res), Text: make([]textBlock, c.Res)}
 	for i := range c.Res {
 		s.Res[i] = newResBlock(c.Width, c.Hidden)
-		from := c.Hidden
+		textWidth := c.Hidden
 		if c.Mapped {
 			s.Text[i].Mapper = nn.NewLinearNoBias(c.Hidden, c.Width)
-			from = c.Width
+			textWidth = c.Width
 		}
 		s.Text[i].Norm1 = nn.NewRMSNorm(c.Width, eps)
 		s.Text[i].Norm2 = nn.NewRMSNorm(c.Width, eps)
-		s.Text[i].Attn1 = newCrossAttention(c.Width, from)
-		s.Text[i].Attn2 = newCrossAttention(c.Width, from)
+		s.Text[i].Attn1 = newCrossAttention(c.Width, textWidth)
+		s.Text[i].Attn2 = newCrossAttention(c.Width, textWidth)
 	}
 	return s
 }
 
+// packWeights packs the bound weights.
 func (s *stage) packWeights(l *nn.Loader) {
 	for i := range s.Res {
 		s.Res[i].packWeights(l)
@@ -122,6 +130,7 @@ type layer struct {
 	mlp nn.GatedMLP
 }
 
+// newLayer returns the layer without weights.
 func newLayer(c Config) layer {
 	mod := func() adaln.Layer { return adaln.NewNoBias(c.Hidden, c.Hidden, 2) }
 	return layer{
@@ -132,10 +141,11 @@ func newLayer(c Config) layer {
 		Down: nn.NewLinearNoBias(c.Inner, c.Hidden)}
 }
 
+// packWeights packs the bound weights.
 func (k *layer) packWeights(l *nn.Loader) {
 	l.Load(&k.Norm1, &k.Mod1, &k.Norm2, &k.Mod2, &k.Norm3, &k.Mod3, &k.Self.Out, &k.Text)
 	k.qkv.Load(l, &k.Self.Query, &k.Self.Key, &k.Self.Value)
 	k.mlp.Down = k.Down
 	k.mlp.LoadJoined(l, &k.Up)
-	k.mlp.Gate, k.mlp.Up = k.mlp.Up, k.mlp.Gate // the values are the first half
+	k.mlp.Gate, k.mlp.Up = k.mlp.Up, k.mlp.Gate // here the values are the first half, not the gates
 }

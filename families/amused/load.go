@@ -22,6 +22,7 @@ const inpainting = "amused schedule=linear steps=12 guidance=9"
 // className returns the class in the configuration of the transformer or of the pipeline.
 func className(src *model.Source) string { return src.ConfigValues().Text("_class_name") }
 
+// matchesSource reports whether a folder has aMUSEd, alone or in one of diffusers' pipelines.
 func matchesSource(src *model.Source) bool {
 	switch className(src) {
 	case "UVit2DModel", "AmusedPipeline", "AmusedImg2ImgPipeline", "AmusedInpaintPipeline":
@@ -73,6 +74,8 @@ func readRecipe(src *model.Source, mask int) (string, error) {
 	return recipe, nil
 }
 
+// loadModel loads a folder in the layout of diffusers. Its text encoder is loaded with the first
+// prompt.
 func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	t, err := openTransformer(src)
 	if err != nil {
@@ -113,7 +116,7 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
-			// in a coarser precision the decoder overflows (force_upcast in its config.json)
+			// In a coarser precision the decoder overflows (force_upcast in its config.json).
 			o.Precision = backend.F32
 			return vq.Open(src, "vqvae", c.Side, c.Codes, o)
 		}})

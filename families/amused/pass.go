@@ -19,31 +19,46 @@ type workspace struct {
 	inner   *tensor.Dense // [cells, 4*width]
 	around  *tensor.Dense // [cells+1, width]: inputs of a convolution; the last row is zero
 	codes   *tensor.Dense // [codes, in]
-	// [cells, 4*width]: wide with four codes per row, or the doubling's output
-	fours        *tensor.Dense
+
+	// fours is [cells, 4*width]: four codes in a row, before they become a cell and after.
+	fours *tensor.Dense
+
 	hx, hh, hq   *tensor.Dense // [cells, hidden], for the transformer
 	qkv          *tensor.Dense // [cells, 3*hidden]
 	up           *tensor.Dense // [cells, inner]
 	scale, shift *tensor.Dense // [sequences, 4*width]
 	share        *tensor.Dense // [sequences, 4*width]: the response norm's factors
 	hidden       *tensor.Dense // [batch*codes, width]: the result of the latest passes
-	last, headIn *tensor.Dense
-	scratch      *kvcache.Cache
+	last         *tensor.Dense // [rows of one call to the head, width]
+	headIn       *tensor.Dense // [rows of one call to the head, in]
 
-	rows    attention.Rows    // cells; segments by their place in the cache
-	segs    []backend.Segment // the same by sequence in the group
-	mods    []backend.Segment // the same by slot
-	byText  []textGroup
-	cells   []int32 // for each row its cell: sequence in the group*cells + cell
-	states  []int32 // for each row its index in a cache's state: place*cells + cell
-	seqs    []int   // the group's sequences, as indexes in the batch
-	keys    []any
-	texts   []*promptHeads // texts of the batch
-	slots   []int32
-	zero    int32 // index of the last row of around
+	// scratch has keys and values of one layer, for batches without a cache.
+	scratch *kvcache.Cache
+
+	// rows are the pass's cells, with segments by their place in the cache; segs are the same by
+	// sequence in the group, mods by slot of the modulation, byText by text.
+	rows   attention.Rows
+	segs   []backend.Segment
+	mods   []backend.Segment
+	byText []textGroup
+
+	cells  []int32 // for each row its cell: sequence in the group * cells + cell
+	states []int32 // for each row its index in a cache's state: place * cells + cell
+	seqs   []int   // the group's sequences, as indexes in the batch
+	zero   int32   // index of the last row of around
+
+	// partial says that the pass does not compute all cells.
 	partial bool
-	cache   *kvcache.Cache // the batch's; nil: none
-	host    [3][]float32
+
+	// cache is the batch's, and nil if it has none.
+	cache *kvcache.Cache
+
+	// keys are the batch's prompts, slots those of their modulations, texts their keys and values.
+	keys  []any
+	slots []int32
+	texts []*promptHeads
+
+	host [3][]float32 // [4*width] each, for computeShares
 }
 
 // textGroup holds the segments of sequences with the same text.
@@ -129,12 +144,15 @@ func (m *Model) finishGroup() {
 	for i, s := range w.segs {
 		sequence := w.seqs[i]
 		w.mods = append(w.mods, backend.Segment{Seq: int(w.slots[sequence]), Row: s.Row, Rows: s.Rows})
-		at := slices.IndexFunc(w.byText, func(g textGroup) bool { return g.text == w.texts[sequence] })
-		if at < 0 {
-			at = len(w.byText)
-			w.byText = append(w.byText, textGroup{text: w.texts[sequence]})
+
+		text := w.texts[sequence]
+		group := slices.IndexFunc(w.byText, func(g textGroup) bool { return g.text == text })
+		if group < 0 {
+			group = len(w.byText)
+			w.byText = append(w.byText, textGroup{text: text})
 		}
-		w.byText[at].segs = append(w.byText[at].segs, backend.Segment{Row: s.Row, Rows: s.Rows})
+		w.byText[group].segs = append(w.byText[group].segs,
+			backend.Segment{Row: s.Row, Rows: s.Rows})
 	}
 }
 
@@ -175,25 +193,27 @@ func (m *Model) runPartial(ctx context.Context, b *model.Batch, rows []int32) er
 	return m.runPass(ctx, b)
 }
 
-// runPass runs the network over the group's cells and writes the result to w.hidden.
+// runPass runs the network over the group's cells and writes the result to work.hidden.
 func (m *Model) runPass(ctx context.Context, b *model.Batch) error {
-	w := &m.w
-	n := m.w.rows.Len()
-	m.embedCells(b)
+	w, d := &m.w, m.b
+	n := w.rows.Len()
+	m.embedCells(b) // w.x [cells, width]
 	downHeads := func(t *promptHeads) []textHeads { return t.down }
 	if err := m.runStage(ctx, &m.Down, 0, downHeads); err != nil {
 		return err
 	}
-	m.ToNorm.Apply(m.b, w.h, w.x, n)
-	m.To.Apply(m.b, w.hx, w.h, n, backend.Identity)
+
+	m.ToNorm.Apply(d, w.h, w.x, n)                // [cells, width]
+	m.To.Apply(d, w.hx, w.h, n, backend.Identity) // [cells, hidden]
 	for i := range m.Layers {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		m.runLayer(i)
 	}
-	m.FromNorm.Apply(m.b, w.hh, w.hx, n)
-	m.From.Apply(m.b, w.x, w.hh, n, backend.Identity)
+	m.FromNorm.Apply(d, w.hh, w.hx, n)              // [cells, hidden]
+	m.From.Apply(d, w.x, w.hh, n, backend.Identity) // [cells, width]
+
 	upHeads := func(t *promptHeads) []textHeads { return t.up }
 	if err := m.runStage(ctx, &m.Up, m.cfg.Res, upHeads); err != nil {
 		return err
@@ -210,9 +230,9 @@ func (m *Model) codeRows(b *model.Batch) (rows []int32) {
 	ratio := c.ratio()
 	grid := c.cellGrid()
 	all := c.cellGrid() * c.cellGrid()
-	for _, at := range w.cells {
-		sequence := w.seqs[int(at)/all]
-		cell := int(at) % all
+	for _, groupCell := range w.cells {
+		sequence := w.seqs[int(groupCell)/all]
+		cell := int(groupCell) % all
 		y := cell / grid * ratio
 		x := cell % grid * ratio
 		for dy := range ratio {
@@ -224,42 +244,38 @@ func (m *Model) codeRows(b *model.Batch) (rows []int32) {
 	return rows
 }
 
-// embedCells sets w.x to the embedded codes of the group's cells.
+// embedCells sets work.x [cells, width] to the embedded codes of the group's cells.
 func (m *Model) embedCells(b *model.Batch) {
-	w := &m.w
-	c := &m.cfg
-	k := m.b
-	rows := m.codeRows(b)
-	for i, r := range rows {
-		rows[i] = b.Tokens[r]
+	w, c, d := &m.w, &m.cfg, m.b
+	ids := m.codeRows(b)
+	for i, row := range ids {
+		ids[i] = b.Tokens[row]
 	}
-	n := len(rows)
-	k.Gather(w.codes, m.words, rows)
-	m.EmbedNorm.Apply(k, w.codes, w.codes, n)
+	n := len(ids)
+	d.Gather(w.codes, m.words, ids)           // [codes, in]
+	m.EmbedNorm.Apply(d, w.codes, w.codes, n) // [codes, in]
 	if !c.Halved {
-		m.embed.Apply(k, w.x, w.codes, n, backend.Identity)
+		m.embed.Apply(d, w.x, w.codes, n, backend.Identity) // [cells, width]: a code is a cell
 		return
 	}
-	wide := reshapeRows(w.fours, c.Width) // four codes of a cell are one row of w.fours
-	m.embed.Apply(k, wide, w.codes, n, backend.Identity)
-	m.HalveNorm.Apply(k, wide, wide, n)
-	k.Linear(w.x, w.fours, n/4, m.halve, backend.Epilogue{})
+	codes := reshapeRows(w.fours, c.Width)                   // four rows are one row of w.fours
+	m.embed.Apply(d, codes, w.codes, n, backend.Identity)    // [codes, width]
+	m.HalveNorm.Apply(d, codes, codes, n)                    // [codes, width]
+	d.Linear(w.x, w.fours, n/4, m.halve, backend.Epilogue{}) // [cells, width]
 }
 
-// writeHidden copies the group's results to the rows of their codes.
+// writeHidden copies the group's results to the rows of their codes in work.hidden.
 func (m *Model) writeHidden(b *model.Batch) {
-	w := &m.w
-	c := &m.cfg
-	k := m.b
-	n := m.w.rows.Len()
+	w, c, d := &m.w, &m.cfg, m.b
+	n := w.rows.Len()
 	rows := m.codeRows(b)
 	if !c.Halved {
-		k.Scatter(w.hidden, w.x, rows)
+		d.Scatter(w.hidden, w.x, rows)
 		return
 	}
-	m.DoubleNorm.Apply(k, w.h, w.x, n)
-	k.Linear(w.fours, w.h, n, m.double, backend.Epilogue{})
-	k.Scatter(w.hidden, reshapeRows(w.fours, c.Width), rows)
+	m.DoubleNorm.Apply(d, w.h, w.x, n)                      // [cells, width]
+	d.Linear(w.fours, w.h, n, m.double, backend.Epilogue{}) // [cells, 4*width]
+	d.Scatter(w.hidden, reshapeRows(w.fours, c.Width), rows)
 }
 
 // reshapeRows returns the same memory as rows of another width.
@@ -271,13 +287,11 @@ func reshapeRows(t *tensor.Dense, width int) *tensor.Dense {
 	return v
 }
 
-// runLayer is one transformer layer over w.hx.
+// runLayer computes one transformer layer over work.hx [cells, hidden].
 func (m *Model) runLayer(i int) {
-	w := &m.w
-	b := m.b
-	k := &m.Layers[i]
-	n := m.w.rows.Len()
-	var keys, values *tensor.Dense
+	w, b, k := &m.w, m.b, &m.Layers[i]
+	n := w.rows.Len()
+	var keys, values *tensor.Dense // [places, heads, cells, headDim]
 	if w.cache != nil {
 		keys = w.cache.K[i]
 		values = w.cache.V[i]
@@ -285,47 +299,54 @@ func (m *Model) runLayer(i int) {
 		keys = w.scratch.K[0]
 		values = w.scratch.V[0]
 	}
-	k.Norm1.Apply(b, w.hh, w.hx, n)
+
+	// attention over the cells
+	k.Norm1.Apply(b, w.hh, w.hx, n) // [cells, hidden]
 	b.Modulate(w.hh, k.Mod1.Part(0), k.Mod1.Part(1), w.mods)
-	k.qkv.Apply(b, w.qkv, w.hh, n)
+	k.qkv.Apply(b, w.qkv, w.hh, n) // [cells, 3*hidden]
 	m.self.Apply(b, w.hh, w.hq, keys, values, w.qkv, &w.rows, m.cfg.cellGrid()*m.cfg.cellGrid())
-	k.Self.Out.AddTo(b, w.hx, w.hh, n)
+	k.Self.Out.AddTo(b, w.hx, w.hh, n) // [cells, hidden]
 
-	k.Norm2.Apply(b, w.hh, w.hx, n)
+	// attention over the text
+	k.Norm2.Apply(b, w.hh, w.hx, n) // [cells, hidden]
 	b.Modulate(w.hh, k.Mod2.Part(0), k.Mod2.Part(1), w.mods)
-	m.attendText(&k.Text, m.self, w.hx, w.hh, w.hq, w.hh,
-		func(t *promptHeads) textHeads { return t.layers[i] })
+	layerHeads := func(t *promptHeads) textHeads { return t.layers[i] }
+	m.attendText(&k.Text, m.self, w.hx, w.hh, w.hq, w.hh, layerHeads) // w.hx [cells, hidden]
 
-	k.Norm3.Apply(b, w.hh, w.hx, n)
+	// MLP
+	k.Norm3.Apply(b, w.hh, w.hx, n) // [cells, hidden]
 	b.Modulate(w.hh, k.Mod3.Part(0), k.Mod3.Part(1), w.mods)
-	k.mlp.Inner(b, w.up, w.hh, n, backend.GELUErf)
-	k.mlp.Down.AddTo(b, w.hx, w.up, n)
+	k.mlp.Inner(b, w.up, w.hh, n, backend.GELUErf) // [cells, inner]
+	k.mlp.Down.AddTo(b, w.hx, w.up, n)             // [cells, hidden]
 }
 
-// runStage runs a convolutional stage over w.x. first is the number of blocks before it.
-func (m *Model) runStage(ctx context.Context, s *stage, first int,
-	of func(t *promptHeads) []textHeads) error {
-	w := &m.w
-	b := m.b
-	n := m.w.rows.Len()
+// runStage runs a convolutional stage over work.x [cells, width]. firstBlock is the number of
+// blocks in the stage before it, and heads selects the stage's keys and values of a prompt, two for
+// each level.
+func (m *Model) runStage(ctx context.Context, s *stage, firstBlock int,
+	heads func(t *promptHeads) []textHeads) error {
+	w, b := &m.w, m.b
+	n := w.rows.Len()
 	for i := range s.Res {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r := &s.Res[i]
-		t := &s.Text[i]
-		m.convolveDepthwise(r, first+i)
-		r.Norm.Apply(b, w.h, w.h, n)
-		r.Up.Apply(b, w.inner, w.h, n, backend.GELUErf)
-		m.applyResponseNorm(r, first+i)
-		r.Down.AddTo(b, w.x, w.inner, n)
-		b.Modulate(w.x, r.Mod.Part(0), r.Mod.Part(1), w.mods)
-		t.Norm1.Apply(b, w.h, w.x, n)
-		m.attendText(&t.Attn1, m.inner, w.x, w.h, w.t, w.h,
-			func(t *promptHeads) textHeads { return of(t)[2*i] })
-		t.Norm2.Apply(b, w.h, w.x, n)
-		m.attendText(&t.Attn2, m.inner, w.x, w.h, w.t, w.h,
-			func(t *promptHeads) textHeads { return of(t)[2*i+1] })
+		res, text := &s.Res[i], &s.Text[i]
+
+		m.convolveDepthwise(res, firstBlock+i)            // w.h [cells, width]
+		res.Norm.Apply(b, w.h, w.h, n)                    // [cells, width]
+		res.Up.Apply(b, w.inner, w.h, n, backend.GELUErf) // [cells, 4*width]
+		m.applyResponseNorm(res, firstBlock+i)            // w.inner [cells, 4*width]
+		res.Down.AddTo(b, w.x, w.inner, n)                // [cells, width]
+		b.Modulate(w.x, res.Mod.Part(0), res.Mod.Part(1), w.mods)
+
+		first := func(t *promptHeads) textHeads { return heads(t)[2*i] }
+		text.Norm1.Apply(b, w.h, w.x, n) // [cells, width]
+		m.attendText(&text.Attn1, m.inner, w.x, w.h, w.t, w.h, first)
+
+		second := func(t *promptHeads) textHeads { return heads(t)[2*i+1] }
+		text.Norm2.Apply(b, w.h, w.x, n) // [cells, width]
+		m.attendText(&text.Attn2, m.inner, w.x, w.h, w.t, w.h, second)
 	}
 	return nil
 }

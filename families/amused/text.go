@@ -9,77 +9,87 @@ import (
 	"unmask/nn"
 )
 
-// promptHeads holds what all passes need of a prompt: keys and values of every attention over it,
-// [1, heads, rows, headDim] each.
+// promptHeads holds what all passes need of a prompt: keys and values of every attention over it. A
+// prompt meets many passes, which need only its keys and values.
 type promptHeads struct {
-	rows     int
+	rows     int         // of the text
 	down, up []textHeads // two for each level
 	layers   []textHeads
 }
 
+// textHeads are the keys and values of one attention over a text, [1, heads, rows, headDim] each.
 type textHeads struct{ k, v *tensor.Dense }
 
 // encodePrompt computes a prompt's keys and values.
 func (m *Model) encodePrompt(p *model.Prompt) *promptHeads {
-	c := &m.cfg
-	b := m.b
-	n := p.Rows
+	c, b, n := &m.cfg, m.b, p.Rows
 	states := b.New(n, c.TextWidth)
-	t := b.New(n, c.Hidden)
+	text := b.New(n, c.Hidden)
 	b.Write(states, 0, p.States)
-	m.TextProj.Apply(b, t, states, n, backend.Identity)
-	m.TextNorm.Apply(b, t, t, n)
-	out := &promptHeads{rows: n}
+	m.TextProj.Apply(b, text, states, n, backend.Identity) // [text rows, hidden]
+	m.TextNorm.Apply(b, text, text, n)                     // [text rows, hidden]
+	heads := &promptHeads{rows: n}
 	for i := range m.Layers {
-		out.layers = append(out.layers, m.projectHeads(&m.Layers[i].Text, m.self, t, n))
+		heads.layers = append(heads.layers, m.projectHeads(&m.Layers[i].Text, m.self, text, n))
 	}
-	swished := b.New(n, c.Hidden)
+
+	activated := b.New(n, c.Hidden)
+	b.Gather(activated, text, nn.RowRange(0, n))
+	b.Activate(activated, n, backend.SiLU) // [text rows, hidden]
 	mapped := b.New(n, c.Width)
-	b.Gather(swished, t, nn.RowRange(0, n))
-	b.Activate(swished, n, backend.SiLU)
-	for _, s := range []struct {
-		of *stage
-		to *[]textHeads
-	}{{&m.Down, &out.down}, {&m.Up, &out.up}} {
-		for i := range s.of.Text {
-			k := &s.of.Text[i]
-			from := t
-			if c.Mapped {
-				k.Mapper.Apply(b, mapped, swished, n, backend.Identity)
-				from = mapped
-			}
-			*s.to = append(*s.to, m.projectHeads(&k.Attn1, m.inner, from, n),
-				m.projectHeads(&k.Attn2, m.inner, from, n))
-		}
-	}
-	return out
+	heads.down = m.projectStage(&m.Down, text, activated, mapped, n)
+	heads.up = m.projectStage(&m.Up, text, activated, mapped, n)
+	return heads
 }
 
-// projectHeads returns the keys and values for rows of x.
+// projectStage returns the keys and values of a stage's attentions, two for each level, for a text
+// [rows, hidden] or, where they have a projection of their own, for the activated text. mapped is
+// scratch for that projection [rows, width].
+func (m *Model) projectStage(s *stage, text, activated, mapped *tensor.Dense,
+	rows int) (heads []textHeads) {
+	for i := range s.Text {
+		k := &s.Text[i]
+		input := text
+		if m.cfg.Mapped {
+			k.Mapper.Apply(m.b, mapped, activated, rows, backend.Identity) // [text rows, width]
+			input = mapped
+		}
+		heads = append(heads, m.projectHeads(&k.Attn1, m.inner, input, rows),
+			m.projectHeads(&k.Attn2, m.inner, input, rows))
+	}
+	return heads
+}
+
+// projectHeads returns the keys and values of an attention for rows of x [rows, width of its
+// input].
 func (m *Model) projectHeads(a *crossAttention, l attention.Layer, x *tensor.Dense,
 	rows int) textHeads {
-	t := textHeads{m.b.New(1, l.Heads, rows, l.HeadDim), m.b.New(1, l.Heads, rows, l.HeadDim)}
-	var f attention.Buffer
-	f.Grow(m.b, rows, l.Heads, l.HeadDim)
+	heads := textHeads{
+		k: m.b.New(1, l.Heads, rows, l.HeadDim),
+		v: m.b.New(1, l.Heads, rows, l.HeadDim),
+	}
+	var buffer attention.Buffer // [rows, heads*headDim]
+	buffer.Grow(m.b, rows, l.Heads, l.HeadDim)
 	place := func(i int) (seq, pos int) { return 0, i }
-	a.Key.Apply(m.b, f.T, x, rows, backend.Identity)
-	f.Put(m.b, t.k, rows, place)
-	a.Value.Apply(m.b, f.T, x, rows, backend.Identity)
-	f.Put(m.b, t.v, rows, place)
-	return t
+	a.Key.Apply(m.b, buffer.T, x, rows, backend.Identity)
+	buffer.Put(m.b, heads.k, rows, place)
+	a.Value.Apply(m.b, buffer.T, x, rows, backend.Identity)
+	buffer.Put(m.b, heads.v, rows, place)
+	return heads
 }
 
 // attendText adds an attention over the texts of the pass's sequences: dst += out(attention(x)).
-func (m *Model) attendText(a *crossAttention, l attention.Layer, dst, x, q, o *tensor.Dense,
-	of func(t *promptHeads) textHeads) {
-	w := &m.w
-	b := m.b
-	n := m.w.rows.Len()
-	a.Query.Apply(b, q, x, n, backend.Identity)
+// Sequences with the same text are one call to the kernel. dst and x are [cells, width]; q and out
+// are scratch of that shape, and out may be x. heads selects the attention's keys and values.
+func (m *Model) attendText(a *crossAttention, l attention.Layer, dst, x, q, out *tensor.Dense,
+	heads func(t *promptHeads) textHeads) {
+	w, b := &m.w, m.b
+	n := w.rows.Len()
+	a.Query.Apply(b, q, x, n, backend.Identity) // [cells, width]
 	for _, g := range w.byText {
-		t := of(g.text)
-		b.Attention(o, q, t.k, t.v, g.segs,
+		text := heads(g.text)
+		b.Attention(out, q, text.k, text.v, g.segs,
 			backend.Heads{Heads: l.Heads, HeadDim: l.HeadDim, Keys: g.text.rows, BF16: l.BF16})
 	}
-	a.Out.AddTo(b, dst, o, n)
+	a.Out.AddTo(b, dst, out, n) // [cells, width]
 }
