@@ -30,7 +30,7 @@ func init() {
 	})
 }
 
-// newModel returns the network without weights.
+// newModel returns the network without weights, and notes about config.json.
 func newModel(src *model.Source) (*Model, []string, error) {
 	var f struct {
 		Classes int             `json:"audio_vocab_size"`
@@ -38,7 +38,7 @@ func newModel(src *model.Source) (*Model, []string, error) {
 		Books   int             `json:"num_audio_codebook"`
 		Trunk   json.RawMessage `json:"llm_config"`
 
-		// of training
+		// Weights are of training; the key is known and not read.
 		Weights any `json:"audio_codebook_weights"`
 	}
 	if err := model.DecodeConfig(src, &f); err != nil {
@@ -61,10 +61,10 @@ func newModel(src *model.Source) (*Model, []string, error) {
 		return nil, nil, fmt.Errorf("config.json: audio_mask_id is not %d, want the last class",
 			f.Classes-1)
 	}
-	inner := *src
-	inner.Config = f.Trunk
-	inner.Files = nil // the generation's settings there are not of this network
-	trunk, err := llama.NewTrunk(&inner, "llm")
+	trunkSource := *src
+	trunkSource.Config = f.Trunk
+	trunkSource.Files = nil // generation_config.json there is not about the trunk
+	trunk, err := llama.NewTrunk(&trunkSource, "llm")
 	if err != nil {
 		return nil, nil, fmt.Errorf("llm_config: %w", err)
 	}
@@ -86,11 +86,11 @@ func newModel(src *model.Source) (*Model, []string, error) {
 
 // describeSizes adds sizes of this network to those of its trunk.
 func (m *Model) describeSizes(sizes map[string]int) map[string]int {
-	out := maps.Clone(sizes)
-	delete(out, "mask")
-	delete(out, "length")
-	out["codebooks"] = m.codebooks
-	out["codes"] = m.codes
-	out["frames"] = MaxFrames
-	return out
+	described := maps.Clone(sizes)
+	delete(described, "mask") // the trunk's, which no sequence has
+	delete(described, "length")
+	described["codebooks"] = m.codebooks
+	described["codes"] = m.codes
+	described["frames"] = MaxFrames
+	return described
 }

@@ -25,26 +25,27 @@ var languages string
 // the model's or else CLDR's; "" is none. An error lists the nearest.
 func FindLanguage(text string) (string, error) {
 	lower := strings.ToLower(norm.NFC.String(trimSpace(text)))
-	known := map[string]string{}
+	ids := map[string]string{} // by id and by name
 	for line := range strings.Lines(languages) {
 		id, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-		other := strings.ToLower(display.English.Languages().Name(language.Make(id)))
-		known[other] = cmp.Or(known[other], id) // several have it
-		known[id] = id
-		known[name] = id
+		otherName := strings.ToLower(display.English.Languages().Name(language.Make(id)))
+		ids[otherName] = cmp.Or(ids[otherName], id) // several languages have it; the first counts
+		ids[id] = id
+		ids[name] = id
 	}
-	known[""] = "" // some have no other name
-	if id, ok := known[lower]; ok {
+	ids[""] = "" // some languages have no other name
+	if id, ok := ids[lower]; ok {
 		return id, nil
 	}
 	if tag, err := language.Parse(lower); err == nil {
-		if base, _ := tag.Base(); known[base.String()] == base.String() {
-			return base.String(), nil
+		base, _ := tag.Base()
+		if id := base.String(); ids[id] == id {
+			return id, nil
 		}
 	}
 	want := "an id such as en or an English name"
-	if near := param.Nearest(lower, slices.Sorted(maps.Keys(known))); len(near) > 0 {
-		want += " (did you mean " + param.JoinOr(near) + "?)"
+	if nearest := param.Nearest(lower, slices.Sorted(maps.Keys(ids))); len(nearest) > 0 {
+		want += " (did you mean " + param.JoinOr(nearest) + "?)"
 	}
 	return "", &param.Error{Name: "language", Found: param.Quote(text), Want: want,
 		Reason: param.NoSuch}

@@ -16,9 +16,14 @@ const (
 
 // Pace is what decides how many frames a text takes. The zero Pace is the usual one.
 type Pace struct {
-	Speed   float64 // 0 means 1
-	Seconds float64 // decides alone if not 0
-	// a voice whose words and frames set the pace; the usual one if either is empty
+	// Speed is how fast it is spoken; 0 means 1.
+	Speed float64
+
+	// Seconds decides alone if it is not 0.
+	Seconds float64
+
+	// Text and Frames are the words and the length of a voice, which set the pace. If either is
+	// empty, it is the usual one.
 	Text   string
 	Frames int
 }
@@ -29,18 +34,18 @@ func (p Pace) FrameCount(text string) int {
 	if p.Seconds > 0 {
 		return int(min(max(1, p.Seconds*FrameRate), MaxFrames))
 	}
-	n := 0.0
-	if one := p.weightPerFrame(); one > 0 {
-		n = speechWeight(text) / one
+	frames := 0.0
+	if weight := p.weightPerFrame(); weight > 0 {
+		frames = speechWeight(text) / weight
 	}
 	const short = 2 * FrameRate
-	if n < short {
-		n = short * math.Pow(n/short, 1.0/3)
+	if frames < short {
+		frames = short * math.Pow(frames/short, 1.0/3)
 	}
 	if p.Speed > 0 {
-		n /= p.Speed
+		frames /= p.Speed
 	}
-	return int(min(max(1, n), math.MaxInt32))
+	return int(min(max(1, frames), math.MaxInt32))
 }
 
 // weightPerFrame returns the weight that a frame of the voice has, at the usual speed.

@@ -30,8 +30,10 @@ import (
 
 // Bounds of a sequence.
 const (
-	MaxFrames = 1500 // 60 seconds
-	maxPrompt = 2048 // rows
+	// MaxFrames is the largest number of frames, 60 seconds.
+	MaxFrames = 1500
+
+	maxPrompt = 2048 // rows of a prompt
 )
 
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
@@ -41,25 +43,38 @@ type Model struct {
 	Embeddings weights.Param `weight:"audio_embeddings.weight"` // [books*(codes+1), hidden]
 	Heads      weights.Param `weight:"audio_heads.weight"`      // [books*(codes+1), hidden]
 
-	codebooks, codes int
-	spec             model.Spec
-	table            []float32 // of Embeddings
-	heads            []backend.Head
-	tokenizer        tokenizers.Tokenizer
-	controlIDs       [controls]int32
-	codec            func() (*higgs.Codec, error)
+	codebooks int
+	codes     int // of each codebook, without the mask
+	spec      model.Spec
 
-	// of the latest pass
-	batch          *model.Batch
-	folded         model.Batch
-	cache          kvcache.Cache
-	rows           []int32
-	input          []float32
+	// table has the values of Embeddings on the host, where a row's eight embeddings are summed.
+	table []float32
+
+	// heads has the head of each codebook.
+	heads []backend.Head
+
+	tokenizer  tokenizers.Tokenizer
+	controlIDs [controls]int32
+	codec      func() (*higgs.Codec, error) // loads it on first use
+
+	// The following belong to the latest pass.
+
+	// batch is what the caller passed, by position, and folded the same by row of the trunk.
+	batch  *model.Batch
+	folded model.Batch
+
+	// cache is the batch's cache, with its length in rows.
+	cache kvcache.Cache
+
+	rows  []int32   // of some positions
+	input []float32 // [rows, hidden]: the trunk's input
+
+	// frameMarginals are the trunk's, by row, and marginals the result, by position.
 	frameMarginals *model.HeadMarginals
 	marginals      model.HeadMarginals
 }
 
-// loadModel loads the network.
+// loadModel loads the network. The sound codec is loaded when it is first used.
 func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	m, notes, err := newModel(src)
 	if err != nil {
@@ -71,11 +86,11 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	wait := src.StartTokenizer("")
+	waitTokenizer := src.StartTokenizer("")
 	if err := m.packWeights(o); err != nil {
 		return nil, err
 	}
-	t, from, err := wait()
+	t, tokenizerName, err := waitTokenizer()
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +100,12 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	m.codec = sync.OnceValues(func() (*higgs.Codec, error) {
 		return higgs.Open(src, codecFolder, m.codebooks, m.codes, o)
 	})
-	sizes, more := m.Trunk.Sizes()
+	sizes, trunkNotes := m.Trunk.Sizes()
 	return &model.Loaded{Denoiser: m, Kind: model.KindSpeech, Recipe: Recipe,
 		Presets: map[string]string{"fast": fastRecipe}, Info: model.Info{
 			Sizes: m.describeSizes(sizes), Parameters: model.Parameters(report.Bound, src.Set),
-			Unused: report.Unused, Notes: append(notes, more...), Tokenizer: from}}, nil
+			Unused: report.Unused, Notes: append(notes, trunkNotes...),
+			Tokenizer: tokenizerName}}, nil
 }
 
 // packWeights packs the bound weights.
@@ -105,7 +121,8 @@ func (m *Model) packWeights(o model.Options) error {
 		w := o.Backend.Pack(columns, width, o.Precision, func(i int, dst []float32) {
 			l.Check(m.Heads.ReadFloat32s(dst, (c*columns+i)*width))
 		})
-		m.heads = append(m.heads, backend.Head{W: w, Outcomes: m.codes}) // the mask is no outcome
+		// The mask, the last class, is no outcome.
+		m.heads = append(m.heads, backend.Head{W: w, Outcomes: m.codes})
 	}
 	l.Release(&m.Embeddings)
 	l.Release(&m.Heads)
@@ -143,8 +160,8 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, e
 	if err := m.foldBatch(b); err != nil {
 		return nil, err
 	}
-	got, err := m.Trunk.Forward(ctx, &m.folded)
-	return m.unfoldMarginals(got, err)
+	marginals, err := m.Trunk.Forward(ctx, &m.folded)
+	return m.unfoldMarginals(marginals, err)
 }
 
 // Refine implements model.Refiner: it recomputes the frames of the given positions.
@@ -155,35 +172,43 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model
 	m.rows = m.frameRows(m.rows[:0], rows)
 	slices.Sort(m.rows)
 	m.rows = slices.Compact(m.rows)
-	got, err := m.Trunk.ComputeRows(ctx, &m.folded, m.rows)
-	return m.unfoldMarginals(got, err)
+	marginals, err := m.Trunk.ComputeRows(ctx, &m.folded, m.rows)
+	return m.unfoldMarginals(marginals, err)
 }
 
-// foldBatch sets m.folded to the rows of a batch.
+// foldBatch sets m.folded to a batch of the trunk's rows: each sequence's prompt, and then a row
+// for each frame of eight positions.
 func (m *Model) foldBatch(b *model.Batch) error {
 	if err := b.Check(m.spec); err != nil {
 		return err
 	}
 	f := &m.folded
-	*f = model.Batch{Size: b.Size, Lengths: f.Lengths[:0], Tokens: f.Tokens[:0],
-		ReadRows: f.ReadRows[:0],
-		Places:   b.Places, CacheReused: b.CacheReused}
+	*f = model.Batch{
+		Size:        b.Size,
+		Lengths:     f.Lengths[:0],
+		Tokens:      f.Tokens[:0],
+		ReadRows:    f.ReadRows[:0],
+		Places:      b.Places,
+		CacheReused: b.CacheReused,
+	}
 	for i := range b.Size {
-		p := b.Condition(i).Prompt
-		if n := b.UsedLength(i); n%m.codebooks != 0 || b.Length%m.codebooks != 0 {
-			return fmt.Errorf("length of sequence %d is %d, want a multiple of the %d codebooks", i, n,
-				m.codebooks)
+		positions := b.UsedLength(i)
+		if positions%m.codebooks != 0 || b.Length%m.codebooks != 0 {
+			return fmt.Errorf("length of sequence %d is %d, want a multiple of the %d codebooks", i,
+				positions, m.codebooks)
 		}
-		if p.Rows > maxPrompt || p.Rows > 0 && p.Width != m.Trunk.Hidden() {
+		prompt := b.Condition(i).Prompt
+		if prompt.Rows > maxPrompt || prompt.Rows > 0 && prompt.Width != m.Trunk.Hidden() {
 			return fmt.Errorf("the prompt of sequence %d is %d x %d, want at most %d rows of %d", i,
-				p.Rows, p.Width, maxPrompt, m.Trunk.Hidden())
+				prompt.Rows, prompt.Width, maxPrompt, m.Trunk.Hidden())
 		}
-		n := p.Rows + b.UsedLength(i)/m.codebooks
-		f.Lengths = append(f.Lengths, n)
-		f.Length = max(f.Length, n)
+		rows := prompt.Rows + positions/m.codebooks
+		f.Lengths = append(f.Lengths, rows)
+		f.Length = max(f.Length, rows)
 	}
 	f.Tokens = slices.Grow(f.Tokens, f.Size*f.Length)[:f.Size*f.Length]
-	clear(f.Tokens) // embed reads those of b
+	clear(f.Tokens) // the trunk only counts them; embedRows reads those of b
+
 	m.batch = b
 	if b.ReadRows == nil {
 		f.ReadRows = nil
@@ -197,57 +222,63 @@ func (m *Model) foldBatch(b *model.Batch) error {
 	return nil
 }
 
-// frameRows appends the rows of positions.
-func (m *Model) frameRows(to, positions []int32) []int32 {
+// frameRows appends the rows of the frames of positions to rows.
+func (m *Model) frameRows(rows, positions []int32) []int32 {
 	length := int32(m.batch.Length)
-	for _, at := range positions {
-		sequence := at / length
-		row := m.batch.Condition(int(sequence)).Prompt.Rows + int(at%length)/m.codebooks
-		to = append(to, sequence*int32(m.folded.Length)+int32(row))
+	for _, position := range positions {
+		sequence := position / length
+		prompt := m.batch.Condition(int(sequence)).Prompt
+		row := prompt.Rows + int(position%length)/m.codebooks
+		rows = append(rows, sequence*int32(m.folded.Length)+int32(row))
 	}
-	return to
+	return rows
 }
 
-// embedRows writes the rows of a pass: those of prompts, and sums of the embeddings of a frame's
-// codes.
+// embedRows writes the trunk's input x [rows, hidden] for the rows of a pass: those of prompts, and
+// sums of the embeddings of a frame's codes. It sums on the host, because a device would need eight
+// kernels and the sums are small.
 func (m *Model) embedRows(x *tensor.Dense, p *model.Pass) {
 	b := m.batch
 	hidden := m.Trunk.Hidden()
 	m.input = slices.Grow(m.input[:0], p.Len()*hidden)[:p.Len()*hidden]
-	for i, at := range p.ResultRows {
-		row := m.input[i*hidden:][:hidden]
-		sequence := int(at) / m.folded.Length
-		place := int(at) % m.folded.Length
+	for i, resultRow := range p.ResultRows {
+		input := m.input[i*hidden:][:hidden]
+		sequence := int(resultRow) / m.folded.Length
+		row := int(resultRow) % m.folded.Length
 		prompt := b.Condition(sequence).Prompt
-		if place < prompt.Rows {
-			copy(row, prompt.States[place*hidden:])
+		if row < prompt.Rows {
+			copy(input, prompt.States[row*hidden:])
 			continue
 		}
-		codes := b.Tokens[sequence*b.Length+(place-prompt.Rows)*m.codebooks:][:m.codebooks]
-		m.embedFrame(row, codes)
+		frame := row - prompt.Rows
+		codes := b.Tokens[sequence*b.Length+frame*m.codebooks:][:m.codebooks]
+		m.embedFrame(input, codes)
 	}
 	m.marginals.Backend.Write(x, 0, m.input)
 }
 
-// embedFrame writes the embedding of a frame to row [hidden].
+// embedFrame writes the sum of the embeddings of a frame's codes to row [hidden].
 func (m *Model) embedFrame(row []float32, codes []int32) {
 	clear(row)
-	for c, code := range codes {
-		nn.AddTo(row, m.table[(c*(m.codes+1)+int(code))*len(row):][:len(row)])
+	for codebook, code := range codes {
+		index := codebook*(m.codes+1) + int(code)
+		nn.AddTo(row, m.table[index*len(row):][:len(row)])
 	}
 }
 
-// unfoldMarginals returns the marginals of positions, given those of rows.
-func (m *Model) unfoldMarginals(got model.Marginals, err error) (model.Marginals, error) {
+// unfoldMarginals returns the marginals of positions, given those of rows and the error of their
+// pass.
+func (m *Model) unfoldMarginals(rows model.Marginals, err error) (model.Marginals, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.frameMarginals = got.(interface{ AsHeadMarginals() *model.HeadMarginals }).AsHeadMarginals()
+	m.frameMarginals = rows.(interface{ AsHeadMarginals() *model.HeadMarginals }).AsHeadMarginals()
 	m.marginals.Length = m.batch.Length
 	return &m.marginals, nil
 }
 
-// projectPositions returns the input of the heads for positions.
+// projectPositions returns the heads' input [positions, hidden] for positions: the hidden state of
+// each one's frame.
 func (m *Model) projectPositions(positions []int32) *tensor.Dense {
 	m.rows = m.frameRows(m.rows[:0], positions)
 	return m.frameMarginals.Project(m.rows)

@@ -18,51 +18,57 @@ var abbreviations = strings.Fields(`Mr. Mrs. Ms. Dr. Prof. Sr. Jr. Rev. Fr. Hon.
 	Jan. Feb. Mar. Apr. Aug. Sep. Sept. Oct. Nov. Dec. i.e. e.g. vs. Vs. Etc. approx. fig. def.`)
 
 // SplitParts cuts a text after punctuation into parts of at most `length` characters; a longer
-// sentence stays whole.
+// sentence stays whole. A part that is too short to be spoken alone joins its neighbour.
 func SplitParts(text string, length int) []string {
+	// As many sentences as fit are one part.
 	var packed []string
 	for _, s := range splitSentences(text) {
-		if n := len(packed); n > 0 && countCharacters(packed[n-1])+countCharacters(s) <= length {
-			packed[n-1] += s
+		last := len(packed) - 1
+		if last >= 0 && countCharacters(packed[last])+countCharacters(s) <= length {
+			packed[last] += s
 		} else {
 			packed = append(packed, s)
 		}
 	}
-	var out []string
+
+	// A short part joins the one before it, and the first part, if it is short, the second.
+	var parts []string
 	for i, p := range packed {
-		if n := len(out); n > 0 && (countCharacters(p) < minCharacters ||
+		last := len(parts) - 1
+		if last >= 0 && (countCharacters(p) < minCharacters ||
 			i == 1 && countCharacters(packed[0]) < minCharacters) {
-			out[n-1] += p
+			parts[last] += p
 		} else {
-			out = append(out, p)
+			parts = append(parts, p)
 		}
 	}
-	for i := range out {
-		out[i] = trimSpace(out[i])
+	for i := range parts {
+		parts[i] = trimSpace(parts[i])
 	}
-	return slices.DeleteFunc(out, func(p string) bool { return p == "" })
+	return slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 }
 
+// countCharacters returns the number of code points of a text.
 func countCharacters(text string) int { return utf8.RuneCountInString(text) }
 
 // splitSentences cuts a text after each mark, and after what closes a sentence.
-func splitSentences(text string) (list []string) {
-	from := 0
-	for at, c := range text {
-		end := at + utf8.RuneLen(c)
+func splitSentences(text string) (sentences []string) {
+	start := 0
+	for i, c := range text {
+		end := i + utf8.RuneLen(c)
 		switch {
-		case from == at && len(list) > 0 && strings.ContainsRune(cutMarks+closingMarks, c):
-			list[len(list)-1] += text[at:end]
-			from = end
-		case strings.ContainsRune(cutMarks, c) && !(c == '.' && endsInAbbreviation(text[from:end])):
-			list = append(list, text[from:end])
-			from = end
+		case start == i && len(sentences) > 0 && strings.ContainsRune(cutMarks+closingMarks, c):
+			sentences[len(sentences)-1] += text[i:end]
+			start = end
+		case strings.ContainsRune(cutMarks, c) && !(c == '.' && endsInAbbreviation(text[start:end])):
+			sentences = append(sentences, text[start:end])
+			start = end
 		}
 	}
-	if from < len(text) {
-		list = append(list, text[from:])
+	if start < len(text) {
+		sentences = append(sentences, text[start:])
 	}
-	return list
+	return sentences
 }
 
 // endsInAbbreviation reports whether a text ends in an abbreviation.
@@ -96,46 +102,48 @@ func SplitLong(text string, pace Pace) (parts []string) {
 }
 
 // sliceText cuts a text into parts of at most 15 seconds, at blanks where there are any.
-func (p Pace) sliceText(text string) (list []string) {
-	most := partFrames * p.weightPerFrame()
+func (p Pace) sliceText(text string) (parts []string) {
+	limit := partFrames * p.weightPerFrame()
 	if p.Speed > 0 {
-		most *= p.Speed
+		limit *= p.Speed
 	}
-	from := 0
-	blank := 0
-	sum := 0.0
-	since := 0.0 // since: the weight after the last blank
-	for at, c := range text {
+	start := 0           // of the part
+	blank := 0           // the last blank in it, or no later than start
+	weight := 0.0        // of the part so far
+	weightAtBlank := 0.0 // of the part so far from the last blank on
+	for i, c := range text {
 		w := letterWeight(c)
-		if sum+w > most && at > from {
-			end := at
-			if blank > from {
+		if weight+w > limit && i > start {
+			end := i
+			if blank > start {
 				end = blank
-				sum = since
+				weight = weightAtBlank
 			} else {
-				sum = 0
+				weight = 0
 			}
-			list = append(list, trimSpace(text[from:end]))
-			from = end
-			since = sum
+			parts = append(parts, trimSpace(text[start:end]))
+			start = end
+			weightAtBlank = weight
 		}
-		if sum, since = sum+w, since+w; isSpace(c) {
-			blank = at
-			since = 0
+		weight += w
+		weightAtBlank += w
+		if isSpace(c) {
+			blank = i
+			weightAtBlank = 0
 		}
 	}
-	return append(list, trimSpace(text[from:]))
+	return append(parts, trimSpace(text[start:]))
 }
 
 // SplitFirst cuts off the first sentence of a text, so that it can be heard early. It is at least
-// two seconds long, because the parts after it continue it.
+// two seconds long, because the parts after it continue it: a shorter voice is a poor one.
 func SplitFirst(text string, pace Pace) (first, rest string) {
-	const enough, most = 2 * FrameRate, partFrames
+	const minFrames, maxFrames = 2 * FrameRate, partFrames
 	for _, s := range splitSentences(text) {
 		first += s
-		end, _ := utf8.DecodeLastRuneInString(strings.TrimRight(first, closingMarks))
-		n := pace.FrameCount(first)
-		if n >= enough && strings.ContainsRune(".!?。！？", end) || n >= most {
+		mark, _ := utf8.DecodeLastRuneInString(strings.TrimRight(first, closingMarks))
+		frames := pace.FrameCount(first)
+		if frames >= minFrames && strings.ContainsRune(".!?。！？", mark) || frames >= maxFrames {
 			break
 		}
 	}

@@ -16,19 +16,21 @@ import (
 
 // Voice is a voice as codes, which sequences continue.
 type Voice struct {
-	Codes []int32 // [frames, books]
+	Codes []int32 // [frames, codebooks]
 	Text  string  // what it says
-	RMS   float64 // root mean square of its sound, below 0.1 if it is quiet; 0: not known
+
+	// RMS is the root mean square of its sound, below 0.1 if it is quiet, and 0 if it is not known.
+	RMS float64
 }
 
 // maxVoiceFrames is the largest number of frames of a voice: 30 seconds.
 const maxVoiceFrames = 30 * FrameRate
 
-// Frames returns the length of a voice.
-func (v *Voice) Frames(books int) int { return len(v.Codes) / books }
+// Frames returns the number of frames of a voice of so many codebooks.
+func (v *Voice) Frames(codebooks int) int { return len(v.Codes) / codebooks }
 
-// Pace returns the pace of a voice.
-func (v *Voice) Pace(books int) Pace { return Pace{Text: v.Text, Frames: v.Frames(books)} }
+// Pace returns the pace of a voice of so many codebooks.
+func (v *Voice) Pace(codebooks int) Pace { return Pace{Text: v.Text, Frames: v.Frames(codebooks)} }
 
 // ReadVoice reads a voice file of a model: the authors' (VoiceClonePrompt.save, a file of
 // torch.save) or one of WriteVoice.
@@ -48,36 +50,39 @@ func (m *Model) ReadVoice(name string) (*Voice, error) {
 	return v, nil
 }
 
-// transposeCodes makes codes [books, frames] of a voice, as files have them, [frames, books].
+// transposeCodes makes the codes of a voice [frames, codebooks]; files have them [codebooks,
+// frames].
 func (m *Model) transposeCodes(v *Voice, shape []int) error {
 	if len(shape) != 2 || shape[0] != m.codebooks || shape[1] < 1 || shape[1] > maxVoiceFrames {
 		return fmt.Errorf("codes are %v, want [%d, 1 to %d frames]", shape, m.codebooks, maxVoiceFrames)
 	}
-	turned := make([]int32, len(v.Codes))
+	frames := shape[1]
+	codes := make([]int32, len(v.Codes))
 	for i, code := range v.Codes {
 		if code < 0 || int(code) >= m.codes {
 			return fmt.Errorf("code is %d, want 0 to %d", code, m.codes-1)
 		}
-		turned[i%shape[1]*m.codebooks+i/shape[1]] = code
+		codebook, frame := i/frames, i%frames
+		codes[frame*m.codebooks+codebook] = code
 	}
-	v.Codes = turned
+	v.Codes = codes
 	return nil
 }
 
-// readPyTorch reads a file of the authors.
+// readPyTorch reads a file of the authors. It returns the shape of the codes too.
 func readPyTorch(name string) (*Voice, []int, error) {
-	c, err := pytorch.Open(name)
+	checkpoint, err := pytorch.Open(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer c.Close()
+	defer checkpoint.Close()
 	v := new(Voice)
-	v.Text, _ = c.Value("ref_text").(string)
-	v.RMS, _ = c.Value("ref_rms").(float64)
-	if version := c.Value("format_version"); version != any(int64(1)) {
+	v.Text, _ = checkpoint.Value("ref_text").(string)
+	v.RMS, _ = checkpoint.Value("ref_rms").(float64)
+	if version := checkpoint.Value("format_version"); version != any(int64(1)) {
 		return nil, nil, fmt.Errorf("format_version is %v, want 1", version)
 	}
-	for _, t := range c.Tensors() {
+	for _, t := range checkpoint.Tensors() {
 		if t.Name == "ref_audio_tokens" && t.DType == weights.I64 {
 			v.Codes, err = readCodes(t)
 			return v, t.Shape, err
@@ -107,6 +112,7 @@ func readCodes(t *pytorch.Tensor) ([]int32, error) {
 	return codes, nil
 }
 
+// toCode returns a number as a code, and -1 if no code can have it.
 func toCode(x int64) int32 {
 	if x < 0 || x > math.MaxInt32 {
 		return -1
@@ -114,7 +120,7 @@ func toCode(x int64) int32 {
 	return int32(x)
 }
 
-// readVoice reads a file of WriteVoice.
+// readVoice reads a file of WriteVoice. It returns the shape of the codes too.
 func readVoice(name string) (*Voice, []int, error) {
 	set, err := weights.Open(name)
 	if err != nil {
@@ -125,34 +131,37 @@ func readVoice(name string) (*Voice, []int, error) {
 	if !ok {
 		return nil, nil, errors.New(`there is no tensor "codes", want one`)
 	}
-	long, err := t.Int64s()
+	codes, err := t.Int64s()
 	if err != nil {
 		return nil, nil, err
 	}
-	more := set.Metadata()
-	v := &Voice{Text: more["text"]}
-	if more["rms"] != "" {
-		if v.RMS, err = strconv.ParseFloat(more["rms"], 64); err != nil || !(v.RMS >= 0 && v.RMS < 1e6) {
-			return nil, nil, fmt.Errorf("rms is %s, want a number from 0", param.Quote(more["rms"]))
+	metadata := set.Metadata()
+	v := &Voice{Text: metadata["text"]}
+	if rms := metadata["rms"]; rms != "" {
+		v.RMS, err = strconv.ParseFloat(rms, 64)
+		if err != nil || !(v.RMS >= 0 && v.RMS < 1e6) {
+			return nil, nil, fmt.Errorf("rms is %s, want a number from 0", param.Quote(rms))
 		}
 	}
-	for _, x := range long {
+	for _, x := range codes {
 		v.Codes = append(v.Codes, toCode(x))
 	}
 	return v, t.Shape, nil
 }
 
-// WriteVoice writes a voice as safetensors: codes [books, frames], and text and rms as metadata.
+// WriteVoice writes a voice as safetensors: codes [codebooks, frames], and text and rms as
+// metadata.
 func (m *Model) WriteVoice(name string, v *Voice) error {
 	frames := v.Frames(m.codebooks)
 	data := make([]byte, 8*len(v.Codes))
 	for i, code := range v.Codes {
-		binary.LittleEndian.PutUint64(data[8*(i%m.codebooks*frames+i/m.codebooks):], uint64(code))
+		frame, codebook := i/m.codebooks, i%m.codebooks
+		binary.LittleEndian.PutUint64(data[8*(codebook*frames+frame):], uint64(code))
 	}
-	more := map[string]string{"text": v.Text}
+	metadata := map[string]string{"text": v.Text}
 	if v.RMS > 0 {
-		more["rms"] = param.Format(v.RMS)
+		metadata["rms"] = param.Format(v.RMS)
 	}
 	return weights.WriteFile(name, []weights.Tensor{{Name: "codes", DType: weights.I64,
-		Shape: []int{m.codebooks, frames}, Data: data}}, more)
+		Shape: []int{m.codebooks, frames}, Data: data}}, metadata)
 }

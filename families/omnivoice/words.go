@@ -9,7 +9,7 @@ import (
 	"unmask/param"
 )
 
-// designTable are the words of a designed voice in English and Chinese. Words of a row exclude each
+// designTable has the words of a designed voice in English and Chinese. Words of a row exclude each
 // other; an accent is of English, a dialect of Chinese.
 var designTable = [][][2]string{
 	{{"male", "男"}, {"female", "女"}},
@@ -25,6 +25,7 @@ var designTable = [][][2]string{
 		{1: "济南话"}, {1: "石家庄话"}, {1: "甘肃话"}, {1: "宁夏话"}, {1: "青岛话"}, {1: "东北话"}},
 }
 
+// accents and dialects are rows of designTable.
 const accents, dialects = 4, 5
 
 // DesignWords returns all words of designed voices.
@@ -45,36 +46,38 @@ func DesignWords() (list []string) {
 // where the text has Chinese characters, unless an English accent is named. "" describes none. An
 // error lists the nearest words.
 func ParseDesign(description, text string) (string, error) {
-	var rows []int
-	var found [][2]string
-	comma := func(c rune) bool { return c == ',' || c == '，' }
-	for _, word := range strings.FieldsFunc(description, comma) {
-		if word = strings.ToLower(trimSpace(word)); word == "" {
+	var rows []int // of designTable, of each word
+	var pairs [][2]string
+	isComma := func(c rune) bool { return c == ',' || c == '，' }
+	for _, word := range strings.FieldsFunc(description, isComma) {
+		word = strings.ToLower(trimSpace(word))
+		if word == "" {
 			continue
 		}
 		row, pair, ok := findDesignWord(word)
 		if !ok {
 			return "", param.Unknown("voice word", word, DesignWords())
 		}
-		if at := slices.Index(rows, row); at >= 0 {
-			return "", clashError(word, found[at], "one word of a kind")
+		if i := slices.Index(rows, row); i >= 0 {
+			return "", clashError(word, pairs[i], "one word of a kind")
 		}
 		rows = append(rows, row)
-		found = append(found, pair)
+		pairs = append(pairs, pair)
 	}
 	accent := slices.Index(rows, accents)
 	dialect := slices.Index(rows, dialects)
 	if accent >= 0 && dialect >= 0 {
-		return "", clashError(found[dialect][1], found[accent], "an English accent or a Chinese dialect")
+		return "", clashError(pairs[dialect][1], pairs[accent],
+			"an English accent or a Chinese dialect")
 	}
-	han := 0
+
+	language := 0 // index in a pair
 	if dialect >= 0 || accent < 0 && hasHan(text) {
-		han = 1
+		language = 1
 	}
 	var words []string
-	for _, pair := range found {
-		word := cmp.Or(pair[han], pair[1-han])
-		words = append(words, word)
+	for _, pair := range pairs {
+		words = append(words, cmp.Or(pair[language], pair[1-language]))
 	}
 	if hasHan(strings.Join(words, "")) {
 		return strings.Join(words, "，"), nil
