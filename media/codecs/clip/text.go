@@ -23,6 +23,7 @@ import (
 
 const eps = 1e-5
 
+// layer is a transformer layer, norms before the branches.
 type layer struct {
 	Norm1 nn.LayerNorm `weight:"layer_norm1"`
 	Query nn.Linear    `weight:"self_attn.q_proj"`
@@ -48,24 +49,31 @@ type TextEncoder struct {
 
 	cfg       Config
 	b         backend.Backend
-	position  *tensor.Dense
+	position  *tensor.Dense // [rows, hidden]: Position on the device
 	attention attention.Layer
 	work      nn.Work
 	rows      attention.Rows
 	k, v      *tensor.Dense // [texts, heads, rows, headDim]
-	before    *tensor.Dense // [texts*rows, hidden]
-	ends      *tensor.Dense // [texts, hidden]
+	states    *tensor.Dense // [texts*rows, hidden]: the last layer's input
+	ends      *tensor.Dense // [texts, hidden]: the state at each text's end
 	pooled    *tensor.Dense // [texts, pooled]
 }
 
 // Config is the transformer's sizes.
 type Config struct {
-	Hidden, Depth, Heads, Inner int
-	Rows                        int // positions, 77 as published
-	IDs                         int // ids of the tokenizer
-	Pooled                      int // width of the projected vector
-	PlainGELU                   bool
-	End                         int32 // id of a text's end; -1: the largest id of the text
+	Hidden int // width of the residual stream
+	Depth  int // layers
+	Heads  int
+	Inner  int // width inside the MLPs
+	Rows   int // positions, 77 as published
+	IDs    int // ids of the tokenizer
+	Pooled int // width of the projected vector
+
+	// PlainGELU says that the activation is GELU itself, not OpenAI's approximation.
+	PlainGELU bool
+
+	// End is the id of a text's end; -1: the largest id of the text.
+	End int32
 }
 
 // oldEnd is the id in eos_token_id of old files, where the largest id is the end (transformers,
@@ -98,18 +106,19 @@ func readConfig(src *model.Source) (c Config, err error) {
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, err
 	}
-	at := ""
+	path := ""
 	if f.Text != nil {
-		at = "text_config"
+		path = "text_config"
 		f.file = *f.Text
 		f.Heads = cmp.Or(f.Heads, 12) // the default of Hugging Face's class, as in ViT-L/14
 		f.Act = cmp.Or(f.Act, "quick_gelu")
 	}
-	if err := src.CheckKeys(settings, model.Settings{Path: at, KnownKeys: settings.KnownKeys,
+	if err := src.CheckKeys(settings, model.Settings{Path: path, KnownKeys: settings.KnownKeys,
 		RequiredValues: map[string]any{"layer_norm_eps": eps}}); err != nil {
 		return c, err
 	}
-	if c.End = -1; f.End != nil && *f.End != oldEnd {
+	c.End = -1
+	if f.End != nil && *f.End != oldEnd {
 		c.End = *f.End
 	}
 	z := &weights.Sizes{Set: src.Set}
@@ -172,10 +181,11 @@ func Load(src *model.Source, o model.Options) (_ *TextEncoder, err error) {
 	return t, src.Set.ReleaseAll()
 }
 
-// quick is the factor in OpenAI's approximation of GELU, x*sigmoid(1.702x) = swish(1.702x)/1.702:
-// it is multiplied into the weights before, and divided out of those after.
-const quick = 1.702
+// quickGELU is the factor in OpenAI's approximation of GELU, x*sigmoid(1.702x) =
+// swish(1.702x)/1.702: it is multiplied into the weights before, and divided out of those after.
+const quickGELU = 1.702
 
+// packWeights packs the bound weights.
 func (t *TextEncoder) packWeights(o model.Options) error {
 	t.b = o.Backend
 	t.attention.BF16 = o.Precision != backend.F32
@@ -185,8 +195,8 @@ func (t *TextEncoder) packWeights(o model.Options) error {
 	var up []float32
 	factor := float32(1)
 	if !t.cfg.PlainGELU {
-		up = slices.Repeat([]float32{quick}, t.cfg.Inner)
-		factor = 1 / float32(quick)
+		up = slices.Repeat([]float32{quickGELU}, t.cfg.Inner)
+		factor = 1 / float32(quickGELU)
 	}
 	for i := range t.Layers {
 		k := &t.Layers[i]
@@ -219,9 +229,7 @@ func (t *TextEncoder) Config() Config { return t.cfg }
 // the first position of Config.End or, without it, of the largest id.
 func (t *TextEncoder) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, err error) {
 	defer backend.Recover(&err)
-	c := &t.cfg
-	b := t.b
-	n := len(ids)
+	c, b, n := &t.cfg, t.b, len(ids)
 	if n == 0 {
 		return nil, nil
 	}
@@ -231,7 +239,7 @@ func (t *TextEncoder) Encode(ctx context.Context, ids [][]int32) (_ []*model.Pro
 	}
 	rows := n * c.Rows
 	t.work.Prepare(b, rows, c.Hidden, c.Inner)
-	t.before = backend.Grow(b, t.before, rows, c.Hidden)
+	t.states = backend.Grow(b, t.states, rows, c.Hidden)
 	t.ends = backend.Grow(b, t.ends, n, c.Hidden)
 	t.pooled = backend.Grow(b, t.pooled, n, c.Pooled)
 	if t.k == nil || t.k.Shape()[0] < n {
@@ -249,17 +257,18 @@ func (t *TextEncoder) Encode(ctx context.Context, ids [][]int32) (_ []*model.Pro
 			return nil, err
 		}
 		if i == len(t.Layers)-1 {
-			b.Gather(t.before, w.X, nn.RowRange(0, rows))
+			b.Gather(t.states, w.X, nn.RowRange(0, rows)) // [texts*rows, hidden]
 		}
 		t.runLayer(&t.Layers[i], rows)
 	}
-	t.Final.Apply(b, w.X, w.X, rows)
-	b.Gather(t.ends, w.X, ends)
-	t.Project.Apply(b, t.pooled, t.ends, n, backend.Identity)
+	t.Final.Apply(b, w.X, w.X, rows)                          // [texts*rows, hidden]
+	b.Gather(t.ends, w.X, ends)                               // [texts, hidden]
+	t.Project.Apply(b, t.pooled, t.ends, n, backend.Identity) // [texts, pooled]
 	return t.readPrompts(n), nil
 }
 
-// flattenIDs checks ids and finds each text's end.
+// flattenIDs checks ids [texts, Rows] and returns them as one list, with the row of each text's
+// end.
 func (t *TextEncoder) flattenIDs(ids [][]int32) (all, ends []int32, err error) {
 	for s, text := range ids {
 		if len(text) != t.cfg.Rows {
@@ -285,31 +294,32 @@ func (t *TextEncoder) flattenIDs(ids [][]int32) (all, ends []int32, err error) {
 
 // runLayer computes one layer over the first rows of t.work.X.
 func (t *TextEncoder) runLayer(k *layer, rows int) {
-	w := &t.work
-	b := t.b
-	act := backend.SiLU
+	w, b := &t.work, t.b
+	act := backend.SiLU // of an input times quickGELU, see there
 	if t.cfg.PlainGELU {
 		act = backend.GELUErf
 	}
-	k.Norm1.Apply(b, w.H, w.X, rows)
-	k.qkv.Apply(b, w.QKV, w.H, rows)
+	k.Norm1.Apply(b, w.H, w.X, rows) // [rows, hidden]
+	k.qkv.Apply(b, w.QKV, w.H, rows) // [rows, 3*hidden]
 	t.attention.Apply(b, w.H, w.Q, t.k, t.v, w.QKV, &t.rows, t.cfg.Rows)
-	k.Out.AddTo(b, w.X, w.H, rows)
-	k.Norm2.Apply(b, w.H, w.X, rows)
-	k.Up.Apply(b, w.Inner, w.H, rows, act)
+	k.Out.AddTo(b, w.X, w.H, rows) // [rows, hidden]
+
+	k.Norm2.Apply(b, w.H, w.X, rows)       // [rows, hidden]
+	k.Up.Apply(b, w.Inner, w.H, rows, act) // [rows, inner]
 	b.Linear(w.X, w.Inner, rows, k.down, backend.Epilogue{Bias: k.downBias, Add: true})
 }
 
+// readPrompts reads the latest n prompts from the device.
 func (t *TextEncoder) readPrompts(n int) []*model.Prompt {
 	c := &t.cfg
-	list := make([]*model.Prompt, n)
-	for i := range list {
+	prompts := make([]*model.Prompt, n)
+	for i := range prompts {
 		p := &model.Prompt{Rows: c.Rows, Width: c.Hidden, States: make([]float32, c.Rows*c.Hidden),
 			Final: make([]float32, c.Rows*c.Hidden), Pooled: make([]float32, c.Pooled)}
-		t.b.Read(p.States, t.before, i*c.Rows)
+		t.b.Read(p.States, t.states, i*c.Rows)
 		t.b.Read(p.Final, t.work.X, i*c.Rows)
 		t.b.Read(p.Pooled, t.pooled, i)
-		list[i] = p
+		prompts[i] = p
 	}
-	return list
+	return prompts
 }

@@ -15,7 +15,9 @@ import (
 // Tokenizer is CLIP's byte pair encoding with the tokens around a text: NFC, lower case, and `</w>`
 // after the last piece of a word. It is safe for concurrent use.
 type Tokenizer struct {
-	words           tokenizers.Tokenizer
+	bpe tokenizers.Tokenizer
+
+	// start and end stand around a text, pad after it.
 	start, end, pad int32
 }
 
@@ -34,39 +36,38 @@ func OpenTokenizer(files fs.FS) (*Tokenizer, error) {
 	if _, err := fs.Stat(files, names[0]); errors.Is(err, fs.ErrNotExist) {
 		names = []string{"tokenizer.json"}
 	}
-	words, _, err := tokenizers.ParseClass(folderWithMerges{files, names}, "CLIPTokenizer")
+	bpe, _, err := tokenizers.ParseClass(someFiles{files, names}, "CLIPTokenizer")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("neither vocab.json nor tokenizer.json: %w", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	t := &Tokenizer{words: words}
-	for _, special := range []struct {
-		name string
-		id   *int32
-	}{{"<|startoftext|>", &t.start}, {tokenizers.EndOfText, &t.end}} {
-		var ok bool
-		if *special.id, ok = words.Special(special.name); !ok {
-			return nil, fmt.Errorf("the vocabulary lacks %s: not CLIP's", special.name)
-		}
+	t := &Tokenizer{bpe: bpe}
+	const startOfText = "<|startoftext|>"
+	var ok bool
+	if t.start, ok = bpe.Special(startOfText); !ok {
+		return nil, fmt.Errorf("the vocabulary lacks %s: not CLIP's", startOfText)
+	}
+	if t.end, ok = bpe.Special(tokenizers.EndOfText); !ok {
+		return nil, fmt.Errorf("the vocabulary lacks %s: not CLIP's", tokenizers.EndOfText)
 	}
 	return t, t.readPad(files)
 }
 
-// folderWithMerges shows some files of a folder. The others call tokens special that are text in a
-// prompt, such as a padding of "!".
-type folderWithMerges struct {
+// someFiles shows some files of a folder. The others call tokens special that are text in a prompt,
+// such as a padding of "!".
+type someFiles struct {
 	fs.FS
 	names []string
 }
 
 // Open implements fs.FS.
-func (o folderWithMerges) Open(name string) (fs.File, error) {
-	if !slices.Contains(o.names, name) {
+func (f someFiles) Open(name string) (fs.File, error) {
+	if !slices.Contains(f.names, name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return o.FS.Open(name)
+	return f.FS.Open(name)
 }
 
 // readPad finds the padding token.
@@ -98,7 +99,7 @@ func (t *Tokenizer) readPad(files fs.FS) error {
 			}
 		}
 		for id := range int32(t.VocabSize()) {
-			if text, _ := t.words.Token(id); text == token.Content {
+			if text, _ := t.bpe.Token(id); text == token.Content {
 				t.pad = id
 				return nil
 			}
@@ -112,7 +113,7 @@ func (t *Tokenizer) readPad(files fs.FS) error {
 func (t *Tokenizer) Pad() int32 { return t.pad }
 
 // VocabSize returns one more than the largest id.
-func (t *Tokenizer) VocabSize() int { return t.words.VocabSize() }
+func (t *Tokenizer) VocabSize() int { return t.bpe.VocabSize() }
 
 // Encode returns `length` ids of a text: start, pieces, end, then padding. Pieces that do not fit
 // are dropped; cut reports whether there were any.
@@ -120,13 +121,14 @@ func (t *Tokenizer) Encode(text string, length int, pad int32) (ids []int32, cut
 	if len(text) > MaxText {
 		return nil, false, fmt.Errorf("the prompt is %d bytes, want 0 to %d", len(text), MaxText)
 	}
-	pieces, err := t.words.Encode(strings.ToValidUTF8(text, "\ufffd"))
+	pieces, err := t.bpe.Encode(strings.ToValidUTF8(text, "\ufffd"))
 	if err != nil {
 		return nil, false, fmt.Errorf("the prompt: %w", err)
 	}
 	ids = append(make([]int32, 0, length), t.start)
 	ids = append(ids, pieces...)
-	if cut = len(ids) > length-1; cut {
+	cut = len(ids) > length-1
+	if cut {
 		ids = ids[:length-1]
 	}
 	ids = append(ids, t.end)
