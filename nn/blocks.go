@@ -21,25 +21,27 @@ func (l *Loader) packMatrices(params []*weights.Param, rows []int) backend.Matri
 	in := params[0].Numel() / params[0].Shape[0]
 	out := 0
 	first := make([]int, len(params)) // output of each parameter's first row
-	parts := make([]backend.BlockRows, 0, len(params))
+	blocks := make([]backend.BlockRows, 0, len(params))
 	for i, p := range params {
 		first[i] = out
 		out += rows[i]
-		if t, ok := p.BlockFormat(); ok {
-			parts = append(parts, backend.BlockRows{Out: rows[i], Type: t,
-				Row: func(row int, dst []byte) { l.Check(p.ReadBlocks(dst, row)) }})
+		if format, ok := p.BlockFormat(); ok {
+			readRow := func(row int, dst []byte) { l.Check(p.ReadBlocks(dst, row)) }
+			blocks = append(blocks, backend.BlockRows{Out: rows[i], Type: format, Row: readRow})
 		}
 	}
-	var m backend.Matrix
-	if b, ok := l.Backend.(backend.BlockPacker); ok && len(parts) == len(params) {
-		m = b.PackBlocks(in, parts...)
+	allBlocks := len(blocks) == len(params)
+
+	var packed backend.Matrix
+	if b, ok := l.Backend.(backend.BlockPacker); ok && allBlocks {
+		packed = b.PackBlocks(in, blocks...)
 	} else {
-		as := l.Precision
-		u, ok := l.Backend.(backend.BlockDecoder)
-		if ok && as == backend.F32 && len(parts) == len(params) {
-			as = u.DecodedPrecision()
+		precision := l.Precision
+		d, ok := l.Backend.(backend.BlockDecoder)
+		if ok && allBlocks && precision == backend.F32 {
+			precision = d.DecodedPrecision()
 		}
-		m = l.Backend.Pack(out, in, as, func(row int, dst []float32) {
+		packed = l.Backend.Pack(out, in, precision, func(row int, dst []float32) {
 			i := len(params) - 1
 			for row < first[i] {
 				i--
@@ -50,5 +52,5 @@ func (l *Loader) packMatrices(params []*weights.Param, rows []int) backend.Matri
 	for _, p := range params {
 		l.Release(p)
 	}
-	return m
+	return packed
 }

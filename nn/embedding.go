@@ -16,25 +16,25 @@ import (
 type Embedding struct {
 	Weight weights.Param `weight:"weight"` // [rows, width]
 
-	mu  sync.Mutex
-	row []float32
+	mu   sync.Mutex
+	rows []float32 // [rows of the largest call, width]
 }
 
-// Gather computes dst[i] = table[from[i]] on the host.
-func (e *Embedding) Gather(b backend.Backend, dst *tensor.Dense, from []int32) error {
+// Gather computes dst[i] = table[rows[i]] on the host, dst [len(rows), width].
+func (e *Embedding) Gather(b backend.Backend, dst *tensor.Dense, rows []int32) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	width := e.Weight.Shape[1]
-	if len(e.row) < len(from)*width {
-		e.row = make([]float32, len(from)*width)
+	if len(e.rows) < len(rows)*width {
+		e.rows = make([]float32, len(rows)*width)
 	}
-	for i, r := range from {
-		if err := e.Weight.ReadFloat32s(e.row[i*width:(i+1)*width], int(r)*width); err != nil {
+	for i, row := range rows {
+		if err := e.Weight.ReadFloat32s(e.rows[i*width:(i+1)*width], int(row)*width); err != nil {
 			return fmt.Errorf("embedding: %w", err)
 		}
 	}
-	if len(from) > 0 {
-		b.Write(dst, 0, e.row[:len(from)*width])
+	if len(rows) > 0 {
+		b.Write(dst, 0, e.rows[:len(rows)*width])
 	}
 	return nil
 }

@@ -6,14 +6,17 @@ import (
 )
 
 // HostLinear is a small linear layer that runs on the host, with sums in float64.
-type HostLinear struct{ w, b []float32 }
+type HostLinear struct {
+	w []float32 // [out, in]
+	b []float32 // [out], nil for none
+}
 
 // HostLinear reads the weights of a layer.
 func (l *Loader) HostLinear(n *Linear) HostLinear {
-	return HostLinear{l.Floats(&n.Weight), l.Floats(&n.Bias)}
+	return HostLinear{w: l.Floats(&n.Weight), b: l.Floats(&n.Bias)}
 }
 
-// Apply returns x W^T + b.
+// Apply returns x W^T + b [out] of a row x [in].
 func (h HostLinear) Apply(x []float32) []float32 {
 	y := make([]float32, len(h.w)/len(x))
 	for i := range y {
@@ -21,8 +24,8 @@ func (h HostLinear) Apply(x []float32) []float32 {
 		if h.b != nil {
 			sum = float64(h.b[i])
 		}
-		for j, v := range h.w[i*len(x) : (i+1)*len(x)] {
-			sum += float64(v) * float64(x[j])
+		for j, w := range h.w[i*len(x) : (i+1)*len(x)] {
+			sum += float64(w) * float64(x[j])
 		}
 		y[i] = float32(sum)
 	}
@@ -37,7 +40,7 @@ func SiLU(x []float32) []float32 {
 	return x
 }
 
-// Softmax replaces each row of x, `width` logits, by the probabilities of scale times these.
+// Softmax replaces each row of x, `width` logits, by the softmax of scale times these.
 func Softmax(x []float32, width int, scale float64) {
 	for row := range slices.Chunk(x, width) {
 		top := slices.Max(row)
@@ -45,7 +48,7 @@ func Softmax(x []float32, width int, scale float64) {
 		for i, v := range row {
 			p := math.Exp(float64(v-top) * scale)
 			row[i] = float32(p)
-			sum = sum + p
+			sum += p
 		}
 		for i, p := range row {
 			row[i] = float32(float64(p) / sum)
@@ -75,7 +78,8 @@ func AddTo(a, b []float32) {
 	}
 }
 
-// MoveTapsFirst turns the weights [in, taps] of a convolution's output to [taps, in].
+// MoveTapsFirst turns the weights [in, taps] of one output of a convolution to [taps, in], the
+// order in which backends read the windows of an image.
 func MoveTapsFirst(dst, w []float32, in, taps int) {
 	for j := range in {
 		for t := range taps {
@@ -84,7 +88,7 @@ func MoveTapsFirst(dst, w []float32, in, taps int) {
 	}
 }
 
-// RowRange returns n indexes of rows, from first on.
+// RowRange returns the n numbers first, first+1, ..., for kernels that take lists of rows.
 func RowRange(first, n int) []int32 {
 	rows := make([]int32, n)
 	for i := range rows {

@@ -8,10 +8,10 @@ import (
 )
 
 // JoinedLinear computes several linear layers with one input as one product, with their outputs in
-// order.
+// order. One large product is faster than three small ones, and reads the input once.
 type JoinedLinear struct {
-	w backend.Matrix
-	b *tensor.Dense // [sum of outputs], nil where no layer has a bias
+	w backend.Matrix // [sum of outputs, in]
+	b *tensor.Dense  // [sum of outputs], nil where no layer has a bias
 }
 
 // Load packs the layers' weights as one matrix.
@@ -36,7 +36,7 @@ func (n *JoinedLinear) Load(l *Loader, layers ...*Linear) {
 	}
 }
 
-// Apply computes dst[:rows] = x[:rows] W^T + b.
+// Apply computes dst[:rows] = x[:rows] W^T + b, dst [rows, sum of outputs].
 func (n *JoinedLinear) Apply(b backend.Backend, dst, x *tensor.Dense, rows int) {
 	b.Linear(dst, x, rows, n.w, backend.Epilogue{Bias: n.b})
 }

@@ -21,15 +21,16 @@ type Halves struct{ encoder, decoder func() error }
 // values are read later, from set, which must stay open until then and is released from memory
 // after that. name begins errors. Several goroutines may load the halves at once.
 func (l *Loader) LazyHalves(name string, set *weights.Set, encoder, decoder func(*Loader)) Halves {
-	later := func(load func(*Loader)) func() error {
-		own := &Loader{Backend: l.Backend, Precision: l.Precision}
+	loadOnce := func(pack func(*Loader)) func() error {
+		half := &Loader{Backend: l.Backend, Precision: l.Precision} // with an error of its own
 		return sync.OnceValue(func() (err error) {
 			defer backend.Recover(&err)
-			load(own)
-			return param.AtPlace(name, cmp.Or(own.Err(), set.ReleaseAll()))
+			pack(half)
+			releaseErr := set.ReleaseAll()
+			return param.AtPlace(name, cmp.Or(half.Err(), releaseErr))
 		})
 	}
-	return Halves{later(encoder), later(decoder)}
+	return Halves{encoder: loadOnce(encoder), decoder: loadOnce(decoder)}
 }
 
 // LoadEncoder packs the encoder, once, and returns the error of the first call.

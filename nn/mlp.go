@@ -16,14 +16,18 @@ type GatedMLP struct {
 
 // NewGatedMLP returns an MLP without biases.
 func NewGatedMLP(width, inner int) GatedMLP {
-	return GatedMLP{NewLinearNoBias(width, inner), NewLinearNoBias(width, inner),
-		NewLinearNoBias(inner, width)}
+	return GatedMLP{
+		Gate: NewLinearNoBias(width, inner),
+		Up:   NewLinearNoBias(width, inner),
+		Down: NewLinearNoBias(inner, width),
+	}
 }
 
 // Load packs the three layers.
 func (n *GatedMLP) Load(l *Loader) { l.Load(&n.Gate, &n.Up, &n.Down) }
 
-// Inner computes dst[:rows] = f(gate(x)) * up(x), [rows, inner].
+// Inner computes dst[:rows] = f(gate(x)) * up(x), dst [rows, inner] and x [rows, width]. Down is
+// left to the caller, who may add its output to the residual stream.
 func (n *GatedMLP) Inner(b backend.Backend, dst, x *tensor.Dense, rows int, f backend.Activation) {
 	n.Up.Apply(b, dst, x, rows, backend.Identity)
 	n.Gate.ApplyGated(b, dst, x, dst, rows, f)
@@ -31,17 +35,17 @@ func (n *GatedMLP) Inner(b backend.Backend, dst, x *tensor.Dense, rows int, f ba
 
 // LoadJoined packs the gate and the up projection from one parameter [2*inner, width], the gate's
 // rows first (ModernBERT), and the down projection.
-func (n *GatedMLP) LoadJoined(l *Loader, both *weights.Param) {
-	inner := both.Shape[0] / 2
-	width := both.Shape[1]
-	rows := func(first int) backend.Matrix {
+func (n *GatedMLP) LoadJoined(l *Loader, gateUp *weights.Param) {
+	inner := gateUp.Shape[0] / 2
+	width := gateUp.Shape[1]
+	packHalf := func(firstRow int) backend.Matrix {
 		return l.Backend.Pack(inner, width, l.Precision, func(i int, dst []float32) {
-			l.Check(both.ReadFloat32s(dst, (first+i)*width))
+			l.Check(gateUp.ReadFloat32s(dst, (firstRow+i)*width))
 		})
 	}
-	n.Gate.w = rows(0)
-	n.Up.w = rows(inner)
-	l.Release(both)
+	n.Gate.w = packHalf(0)
+	n.Up.w = packHalf(inner)
+	l.Release(gateUp)
 	n.Down.Load(l)
 }
 

@@ -17,9 +17,9 @@ import (
 // file that changed), so that a network can load all its layers and check once.
 type Loader struct {
 	Backend   backend.Backend
-	Precision backend.Precision
+	Precision backend.Precision // of the matrix products
 
-	mu  sync.Mutex
+	mu  sync.Mutex // of err: backends pack rows on several goroutines
 	err error
 }
 
@@ -30,7 +30,8 @@ func (l *Loader) Err() error {
 	return l.err
 }
 
-// Check records an error unless there is one already; nil is ignored.
+// Check records an error, unless there is one already. A nil error is ignored, so that results of
+// reads can be passed on as they are.
 func (l *Loader) Check(err error) {
 	if err == nil {
 		return
@@ -52,22 +53,22 @@ func (l *Loader) Floats(p *weights.Param) []float32 {
 	if p.Shape == nil {
 		return nil
 	}
-	v := make([]float32, p.Numel())
-	l.Check(p.Float32s(v))
-	return v
+	values := make([]float32, p.Numel())
+	l.Check(p.Float32s(values))
+	return values
 }
 
-// Vector copies values to the device; nil stays nil.
-func (l *Loader) Vector(v []float32) *tensor.Dense {
-	if v == nil {
+// Vector copies values to the device as a tensor [len(values)]; nil stays nil.
+func (l *Loader) Vector(values []float32) *tensor.Dense {
+	if values == nil {
 		return nil
 	}
-	t := l.Backend.New(len(v))
-	l.Backend.Write(t, 0, v)
+	t := l.Backend.New(len(values))
+	l.Backend.Write(t, 0, values)
 	return t
 }
 
-// tableRows is the number of rows of a table read at a time.
+// tableRows is the number of rows of a table that are read at a time.
 const tableRows = 1024
 
 // Table copies a parameter to the device as [rows, width]. Embeddings are the largest tensors of a
@@ -89,18 +90,18 @@ func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 			full <- piece
 		}
 	}()
-	r := 0
+	written := 0 // rows
 	for piece := range full {
-		l.Backend.Write(t, r, piece)
-		r += len(piece) / width
+		l.Backend.Write(t, written, piece)
+		written += len(piece) / width
 		free <- piece[:cap(piece)]
 	}
 	l.Release(p)
 	return t
 }
 
-// Matrix packs the first `rows` rows of a parameter [out, in...]; dimensions after the first count
-// as one.
+// Matrix packs the first `rows` rows of a parameter [out, in...] as a matrix [rows, in]; dimensions
+// after the first count as one.
 func (l *Loader) Matrix(p *weights.Param, rows int) backend.Matrix {
 	return l.packMatrices([]*weights.Param{p}, []int{rows})
 }
@@ -113,7 +114,7 @@ func (l *Loader) Release(p *weights.Param) {
 	}
 }
 
-// Linear is y = x W^T + b.
+// Linear is y = x W^T + b for rows x [in] and y [out].
 type Linear struct {
 	Weight weights.Param `weight:"weight"` // [out, in]
 	Bias   weights.Param `weight:"bias"`   // [out], or absent
@@ -138,7 +139,7 @@ func ConvAsLinear(weight, bias weights.Param) Linear {
 	return Linear{Weight: weight, Bias: bias}
 }
 
-// Load packs the layer, if the network has it.
+// Load packs the layer. A layer without a shape, which the network does not have, stays empty.
 func (n *Linear) Load(l *Loader) {
 	if n.Weight.Shape != nil {
 		n.LoadGated(l, nil)
@@ -203,7 +204,8 @@ func NewLayerNormNoBias(width int, eps float32) LayerNorm {
 // Load copies the norm to the device.
 func (n *LayerNorm) Load(l *Loader) { n.LoadModulated(l, nil, nil) }
 
-// LoadModulated loads norm(x)*(1+scale)+shift with a constant modulation. Nil means 0.
+// LoadModulated loads norm(x)*(1+scale)+shift with a constant modulation [width]. Folded into the
+// norm, it costs nothing. Nil means 0.
 func (n *LayerNorm) LoadModulated(l *Loader, scale, shift []float32) {
 	weight := l.Floats(&n.Weight)
 	bias := l.Floats(&n.Bias)

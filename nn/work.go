@@ -9,15 +9,18 @@ import (
 // Work is the working memory of transformer blocks. It grows to the largest pass and is reused, by
 // one pass at a time.
 type Work struct {
-	X, H, Q *tensor.Dense // [rows, hidden]: residual stream, branch, queries
-	QKV     *tensor.Dense // [rows, 3*hidden]
-	Inner   *tensor.Dense // [rows, inner]: inside the MLP
+	X     *tensor.Dense // [rows, hidden]: the residual stream
+	H     *tensor.Dense // [rows, hidden]: a branch
+	Q     *tensor.Dense // [rows, hidden]: queries
+	QKV   *tensor.Dense // [rows, 3*hidden]
+	Inner *tensor.Dense // [rows, inner]: inside the MLP
 
-	allocated [3]*tensor.Dense // X, H and Q as allocated, before Keep swapped them
+	// allocated has X, H and Q as they were before KeepRows swapped them.
+	allocated [3]*tensor.Dense
 }
 
 // Prepare makes room for a pass of `rows` rows and restores the order of the tensors, so that equal
-// passes are equal calls to the device.
+// passes are equal calls to the device: a GPU replays the calls of an earlier pass.
 func (w *Work) Prepare(b backend.Backend, rows, hidden, inner int) {
 	if w.X == nil || w.X.Shape()[0] < rows {
 		w.allocated = [3]*tensor.Dense{b.New(rows, hidden), b.New(rows, hidden), b.New(rows, hidden)}

@@ -31,9 +31,9 @@ type Layer struct {
 	Bias   weights.Param `weight:"bias"`   // [parts*width], or absent
 
 	parts    int
-	products []backend.Matrix // [width, cond] each
-	biases   []*tensor.Dense
-	tables   []*tensor.Dense // [slots, width] each
+	products []backend.Matrix // by part, [width, cond] each
+	biases   []*tensor.Dense  // by part, [width] each; nil for none
+	tables   []*tensor.Dense  // by part, [slots, width] each
 }
 
 // New returns a layer with a bias.
@@ -52,12 +52,13 @@ func NewNoBias(cond, width, parts int) Layer {
 func (m *Layer) Load(l *nn.Loader) {
 	width := m.Weight.Shape[0] / m.parts
 	cond := m.Weight.Shape[1]
-	as := min(l.Precision, backend.BF16)
+	precision := min(l.Precision, backend.BF16)
 	bias := l.Floats(&m.Bias)
 	for p := range m.parts {
-		m.products = append(m.products, l.Backend.Pack(width, cond, as, func(i int, dst []float32) {
+		product := l.Backend.Pack(width, cond, precision, func(i int, dst []float32) {
 			l.Check(m.Weight.ReadFloat32s(dst, (p*width+i)*cond))
-		}))
+		})
+		m.products = append(m.products, product)
 		var b *tensor.Dense
 		if bias != nil {
 			b = l.Vector(bias[p*width : (p+1)*width])
@@ -78,19 +79,24 @@ func (m *Layer) Constant(l *nn.Loader, y []float32) [][]float32 {
 // Part returns part i for all conditions in use, [slots, width]: one row for each slot.
 func (m *Layer) Part(i int) *tensor.Dense { return m.tables[i] }
 
+// partWidth returns the width of a part.
 func (m *Layer) partWidth() int { return m.Weight.Shape[0] / m.parts }
 
-// Table keeps the modulations of a network's layers for recent conditions.
+// Table keeps the modulations of a network's layers for recent conditions, each in a slot. A step
+// of a run has the conditions of the one before it, so most steps compute none.
 type Table struct {
 	Backend backend.Backend
 	Cond    int      // width of the conditioning vector
 	Layers  []*Layer // layers with the same conditioning vector
 
-	slots      map[any]int32
-	size       int // slots of the tables
-	nextSlot   int32
-	conditions *tensor.Dense // [size, cond]
-	scratch    map[int]*tensor.Dense
+	// slots has the slot of each condition by its key.
+	slots map[any]int32
+
+	size     int   // slots of the tables
+	nextSlot int32 // the first that is free
+
+	conditions *tensor.Dense         // [size, cond]: vectors of the conditions that are new
+	scratch    map[int]*tensor.Dense // by width, [size, width]
 }
 
 // minSlots is the least number of conditions kept: those of a few batches.
@@ -103,35 +109,39 @@ func (t *Table) AssignSlots(dst []int32, keys []any, vector func(key any) []floa
 	if len(keys) > t.size {
 		t.resizeTables(len(keys))
 	}
-	fresh := map[any]bool{}
+	unknown := map[any]bool{}
 	for _, key := range keys {
 		if _, ok := t.slots[key]; !ok {
-			fresh[key] = true
+			unknown[key] = true
 		}
 	}
-	if int(t.nextSlot)+len(fresh) > t.size {
+	if int(t.nextSlot)+len(unknown) > t.size {
+		// All slots are given up at once: the batch's own conditions are computed again, and no list
+		// of use has to be kept.
 		clear(t.slots)
 		t.nextSlot = 0
 	}
-	var made []int32
+
+	var newSlots []int32
 	dst = dst[:0]
 	for _, key := range keys {
 		slot, ok := t.slots[key]
 		if !ok {
 			slot = t.nextSlot
-			t.Backend.Write(t.conditions, len(made), vector(key))
+			t.Backend.Write(t.conditions, len(newSlots), vector(key))
 			t.slots[key] = slot
-			made = append(made, slot)
+			newSlots = append(newSlots, slot)
 			t.nextSlot++
 		}
 		dst = append(dst, slot)
 	}
-	if len(made) > 0 {
-		t.fillSlots(made)
+	if len(newSlots) > 0 {
+		t.fillSlots(newSlots)
 	}
 	return dst
 }
 
+// resizeTables makes room for n conditions, and forgets those that were there.
 func (t *Table) resizeTables(n int) {
 	t.size = max(minSlots, n)
 	t.slots = map[any]int32{}
@@ -139,30 +149,31 @@ func (t *Table) resizeTables(n int) {
 	t.scratch = map[int]*tensor.Dense{}
 	t.conditions = t.Backend.New(t.size, t.Cond)
 	for _, l := range t.Layers {
+		width := l.partWidth()
 		for i := range l.tables {
-			l.tables[i] = t.Backend.New(t.size, l.partWidth())
+			l.tables[i] = t.Backend.New(t.size, width)
 		}
-		if t.scratch[l.partWidth()] == nil {
-			t.scratch[l.partWidth()] = t.Backend.New(t.size, l.partWidth())
+		if t.scratch[width] == nil {
+			t.scratch[width] = t.Backend.New(t.size, width)
 		}
 	}
 }
 
-// fillSlots computes the slots' modulations from the first rows of y.
+// fillSlots computes the slots' modulations from the first rows of conditions.
 func (t *Table) fillSlots(slots []int32) {
-	b := t.Backend
-	n := len(slots)
-	b.Activate(t.conditions, n, backend.SiLU)
+	b, n := t.Backend, len(slots)
+	b.Activate(t.conditions, n, backend.SiLU) // [n, cond]
 	for _, l := range t.Layers {
-		tmp := t.scratch[l.partWidth()]
+		scratch := t.scratch[l.partWidth()]
 		for i := range l.parts {
-			b.Linear(tmp, t.conditions, n, l.products[i], backend.Epilogue{Bias: l.biases[i]})
-			b.Scatter(l.tables[i], tmp, slots)
+			b.Linear(scratch, t.conditions, n, l.products[i], backend.Epilogue{Bias: l.biases[i]})
+			b.Scatter(l.tables[i], scratch, slots) // [slots, width]
 		}
 	}
 }
 
-// SlotSegments returns segs with each sequence replaced by its slot.
+// SlotSegments writes segs to dst with each sequence replaced by its slot, as backend.Modulate
+// takes them.
 func SlotSegments(dst, segs []backend.Segment, slots []int32) []backend.Segment {
 	dst = dst[:0]
 	for _, s := range segs {

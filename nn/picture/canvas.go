@@ -12,15 +12,23 @@ import (
 // largest activation, or of the largest in that buffer, so memory does not grow with the batch.
 type Canvas struct {
 	Backend       backend.Backend
-	X, H          *tensor.Dense // [1, values]: the image, and the output of the current layer
+	X             *tensor.Dense // [1, values]: the image
+	H             *tensor.Dense // [1, values]: the output of the current layer
 	Height, Width int
 
-	buffers   [3]*tensor.Dense // X, H and third before an image's first layer
-	shortcut  *tensor.Dense    // [1, values], for shortcuts with weights
-	normMaps  map[int]*affine  // by channels
+	// shortcut is [1, values], for shortcuts with weights, which need the input and the output.
+	shortcut *tensor.Dense
+
+	// buffers has X, H and shortcut as they are before an image's first layer.
+	buffers [3]*tensor.Dense
+
+	// normMaps are the maps of group norms by number of channels.
+	normMaps map[int]*affine
+
 	attention attentionBuffers
 
-	// not nil: layers compute nothing, and the values that each would write to a buffer are here
+	// measured is nil unless the canvas only measures: then layers compute nothing, and it has the
+	// values that each buffer needs.
 	measured map[*tensor.Dense]int
 }
 
@@ -30,7 +38,7 @@ type affine struct{ scale, shift *tensor.Dense } // [1, channels]
 // NewCanvas allocates each buffer in the size that it needs in some runs. A run applies the
 // layers of an image to a canvas, after Begin; here they compute nothing.
 func NewCanvas(b backend.Backend, runs ...func(v *Canvas)) *Canvas {
-	var most [3]int
+	var sizes [3]int
 	for _, run := range runs {
 		v := &Canvas{Backend: b, measured: map[*tensor.Dense]int{}}
 		for i := range v.buffers {
@@ -38,11 +46,11 @@ func NewCanvas(b backend.Backend, runs ...func(v *Canvas)) *Canvas {
 		}
 		run(v)
 		for i, buffer := range v.buffers {
-			most[i] = max(most[i], v.measured[buffer])
+			sizes[i] = max(sizes[i], v.measured[buffer])
 		}
 	}
 	v := &Canvas{Backend: b, normMaps: map[int]*affine{}}
-	for i, n := range most {
+	for i, n := range sizes {
 		if n > 0 {
 			v.buffers[i] = b.New(1, n)
 		}
@@ -59,7 +67,8 @@ func (v *Canvas) Begin(height, width int) {
 	v.Width = width
 }
 
-// recordSize reports whether layers compute nothing, and records that one writes n values to dst.
+// recordSize reports whether the canvas only measures, and records then that a layer writes n
+// values to dst.
 func (v *Canvas) recordSize(dst *tensor.Dense, n int) bool {
 	if v.measured == nil {
 		return false
@@ -75,32 +84,42 @@ func (v *Canvas) Write(pixels []float32) {
 	}
 }
 
-// Shortcut returns the third buffer.
+// Shortcut returns the buffer for shortcuts with weights.
 func (v *Canvas) Shortcut() *tensor.Dense { return v.shortcut }
 
-// NormSwish returns the norm of x followed by swish; it is applied when x is read.
+// NormSwish returns the group norm of x followed by swish, as the input of a convolution, which
+// applies it when it reads x: the normalised image is never in memory.
 func (v *Canvas) NormSwish(x *tensor.Dense, n *GroupNorm) backend.ConvInput {
 	if v.measured != nil {
 		return backend.ConvInput{}
 	}
-	c := n.Weight.Shape[0]
-	m := v.normMaps[c]
+	channels := n.Weight.Shape[0]
+	m := v.normMaps[channels]
 	if m == nil {
-		m = &affine{v.Backend.New(1, c), v.Backend.New(1, c)}
-		v.normMaps[c] = m
+		m = &affine{scale: v.Backend.New(1, channels), shift: v.Backend.New(1, channels)}
+		v.normMaps[channels] = m
 	}
-	v.Backend.GroupNorm(m.scale, m.shift, x, 1, v.Height*v.Width, c, Groups, n.affine)
+	v.Backend.GroupNorm(m.scale, m.shift, x, 1, v.Height*v.Width, channels, Groups, n.affine)
 	return backend.ConvInput{Scale: m.scale, Shift: m.shift, SiLU: true}
 }
 
+// convShape returns the shape of a convolution of the image.
 func (v *Canvas) convShape(c *Conv) backend.ConvShape {
 	k := c.Weight.Shape[2]
-	return backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: c.Weight.Shape[1],
-		Out: c.Weight.Shape[0],
-		KH:  k, KW: k, PadH: k / 2, PadW: k / 2}
+	return backend.ConvShape{
+		Batch:  1,
+		Height: v.Height,
+		Width:  v.Width,
+		In:     c.Weight.Shape[1],
+		Out:    c.Weight.Shape[0],
+		KH:     k,
+		KW:     k,
+		PadH:   k / 2,
+		PadW:   k / 2,
+	}
 }
 
-// Convolve writes the convolution of x to dst.
+// Convolve writes the convolution of x [height, width, in] to dst [height, width, out].
 func (v *Canvas) Convolve(dst, x *tensor.Dense, c *Conv, in backend.ConvInput, e backend.Epilogue) {
 	s := v.convShape(c)
 	if v.recordSize(dst, s.OutHeight()*s.OutWidth()*s.Out) {
@@ -110,7 +129,7 @@ func (v *Canvas) Convolve(dst, x *tensor.Dense, c *Conv, in backend.ConvInput, e
 	v.Backend.Conv(dst, x, s, c.w, in, e)
 }
 
-// ConvolveImage replaces the image by its convolution, after norm and swish if n is not nil.
+// ConvolveImage replaces the image by its convolution, after norm and swish unless n is nil.
 func (v *Canvas) ConvolveImage(c *Conv, n *GroupNorm) {
 	var in backend.ConvInput
 	if n != nil {
@@ -123,7 +142,7 @@ func (v *Canvas) ConvolveImage(c *Conv, n *GroupNorm) {
 // Swap makes H the image.
 func (v *Canvas) Swap() { v.X, v.H = v.H, v.X }
 
-// SwapShortcut makes the third buffer the image.
+// SwapShortcut makes the buffer for shortcuts the image.
 func (v *Canvas) SwapShortcut() { v.X, v.shortcut = v.shortcut, v.X }
 
 // Upsample repeats every pixel twice in both directions, then convolves.

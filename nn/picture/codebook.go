@@ -18,8 +18,8 @@ type Codebook struct {
 	// al. 2022, "Vector-quantized image modeling with improved VQGAN").
 	Unit bool
 
-	host  []float32
-	table *tensor.Dense
+	host  []float32     // [codes, width], where nearest codes are found
+	table *tensor.Dense // [codes, width], where codes become latents
 }
 
 // NewCodebook returns a codebook without weights.
@@ -82,24 +82,25 @@ func (c *Codebook) FindNearest(codes []int32, latents []float32) {
 	}
 }
 
-// nearestCode returns the code with the least squared distance from z, the lowest among equals. It
-// sums squared differences in float64, because the expansion |z|^2 + |c|^2 - 2zc cancels.
-func (c *Codebook) nearestCode(z []float32) int32 {
-	best := math.Inf(1)
-	at := 0
+// nearestCode returns the code with the least squared distance from latent [width], the lowest
+// among equals. It sums squared differences in float64, because the expansion |z|^2 + |c|^2 - 2zc
+// cancels.
+func (c *Codebook) nearestCode(latent []float32) int32 {
+	nearest := 0
+	least := math.Inf(1)
 	for i := range c.Codes() {
-		d := 0.0
-		for j, w := range c.host[i*len(z) : (i+1)*len(z)] {
-			e := float64(z[j]) - float64(w)
-			d += float64(e * e)
-			if j&15 == 15 && d >= best {
+		distance := 0.0
+		for j, w := range c.host[i*len(latent) : (i+1)*len(latent)] {
+			difference := float64(latent[j]) - float64(w)
+			distance += float64(difference * difference)
+			if j&15 == 15 && distance >= least { // most codes are far away after a few numbers
 				break
 			}
 		}
-		if d < best {
-			best = d
-			at = i
+		if distance < least {
+			nearest = i
+			least = distance
 		}
 	}
-	return int32(at)
+	return int32(nearest)
 }

@@ -18,15 +18,17 @@ type Codec struct {
 	nn.Halves
 
 	Grid          []int // shape of a picture's codes
-	Width, Height int   // of a picture, pixels
+	Width, Height int   // pixels of a picture
 	Book          *Codebook
-	Offset        float32 // of a byte before it is rounded down, see Image
+	Offset        float32 // added to a byte before it is rounded down, see ToImage
 
-	// [Height, Width, 3] the picture at hand, colours 0 to 1 or, once drawn, a little outside where
-	// the network overshoots; nil before the first call
+	// Pixels is the picture at hand [Height, Width, 3], with colours 0 to 1 or, once drawn, a little
+	// outside where the network overshoots. It is nil before the first call.
 	Pixels []float32
+
 	// Draw sets Pixels to the picture of codes.
 	Draw func(codes []int32) error
+
 	// Read returns the latents [codes, width of the book] of Pixels, which it may change.
 	Read func() ([]float32, error)
 }
@@ -88,7 +90,7 @@ func (c *Codec) codeCount() int {
 	return n
 }
 
-// AllocPixels allocates Pixels.
+// AllocPixels allocates Pixels on the first call and returns them.
 func (c *Codec) AllocPixels() []float32 {
 	if c.Pixels == nil {
 		c.Pixels = make([]float32, 3*c.Width*c.Height)
@@ -104,6 +106,7 @@ func (c *Codec) Latents() ([]float32, error) {
 	return c.Read()
 }
 
+// encodePixels writes the codes of Pixels.
 func (c *Codec) encodePixels(codes []int32) error {
 	z, err := c.Latents()
 	if err == nil {
@@ -112,6 +115,7 @@ func (c *Codec) encodePixels(codes []int32) error {
 	return err
 }
 
+// drawCodes sets Pixels to the picture of codes.
 func (c *Codec) drawCodes(codes []int32) error {
 	if err := c.Book.Check(codes); err != nil {
 		return err

@@ -13,8 +13,8 @@ type Conv struct {
 	Weight weights.Param `weight:"weight"` // [out, in, k, k]
 	Bias   weights.Param `weight:"bias"`   // [out], or absent
 
-	w backend.Matrix
-	b *tensor.Dense
+	w backend.Matrix // [out, k*k*in], the input channel fastest
+	b *tensor.Dense  // [out], nil for none
 }
 
 // NewConv returns a convolution of k x k windows with a bias.
@@ -34,14 +34,14 @@ func (c *Conv) Exists() bool { return c.Weight.Shape != nil }
 // Load packs the layer.
 func (c *Conv) Load(l *nn.Loader) { c.Pack(l, l.Precision, 0) }
 
-// Pack packs the weights as [out, k*k*in], the input channel fastest, in precision as. diagonal is
+// Pack packs the weights as [out, k*k*in], the input channel fastest, in a precision. diagonal is
 // added to the weight of output i from input i of a 1x1 convolution: 1 adds the input itself.
-func (c *Conv) Pack(l *nn.Loader, as backend.Precision, diagonal float32) {
+func (c *Conv) Pack(l *nn.Loader, precision backend.Precision, diagonal float32) {
 	out := c.Weight.Shape[0]
 	in := c.Weight.Shape[1]
 	taps := c.Weight.Shape[2] * c.Weight.Shape[3]
 	w := l.Floats(&c.Weight)
-	c.w = l.Backend.Pack(out, taps*in, as, func(i int, dst []float32) {
+	c.w = l.Backend.Pack(out, taps*in, precision, func(i int, dst []float32) {
 		nn.MoveTapsFirst(dst, w[i*in*taps:], in, taps)
 		if diagonal != 0 {
 			dst[i] += diagonal
