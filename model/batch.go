@@ -9,12 +9,21 @@ import (
 
 // Batch is the input of one pass. A row is sequence*Length + position.
 type Batch struct {
-	Size, Length int
-	Lengths      []int     // [Size] positions in use, 1 to Length, the first ones; nil: all
-	Tokens       []int32   // [Size, Length], Spec.Mask where masked; anything at unused positions
-	Time         []float64 // [Size], from 1, all masked, to 0; nil where the model ignores it
+	// Size is the number of sequences, and Length that of positions of each.
+	Size   int
+	Length int
 
-	Conditions []*Condition // [Size], nil elements for none; a nil slice: none at all
+	// Lengths, [Size], are the positions in use, 1 to Length, the first ones; nil means all.
+	Lengths []int
+
+	// Tokens, [Size, Length], are Spec.Mask where masked, and anything at unused positions.
+	Tokens []int32
+
+	// Time, [Size], runs from 1, all masked, to 0; nil where the model ignores it.
+	Time []float64
+
+	// Conditions, [Size], has nil elements for none; a nil slice means none at all.
+	Conditions []*Condition
 
 	// Kept [Size] are the positions that the network sees, ascending, which must be the same as in
 	// the pass that wrote Cache; a nil element, or a nil slice: all. The others are in no pass. Only
@@ -37,7 +46,7 @@ type Batch struct {
 	// index i.
 	Places []int
 
-	// CacheReused is true if later steps read Cache, with other tokens, before the next full pass of
+	// CacheReused means that later steps read Cache, with other tokens, before the next full pass of
 	// these sequences.
 	CacheReused bool
 
@@ -120,24 +129,33 @@ func (b *Batch) Check(s Spec) error {
 		return fmt.Errorf("a batch of %d has %d places, want as many", b.Size, len(b.Places))
 	}
 	for i := range b.Size {
-		n := b.UsedLength(i)
-		if n < 1 || n > b.Length || b.keys(i) > longest || s.Fixed && n != b.Length {
-			return fmt.Errorf("length of sequence %d is %d, want 1 to %d", i, n, b.Length)
+		if err := b.checkSequence(s, i); err != nil {
+			return err
 		}
-		for p, t := range b.Tokens[i*b.Length:][:n] {
-			if t != s.Mask && (t < 0 || int(t) >= s.Outcomes) {
-				return fmt.Errorf("token %d of sequence %d is %d, want 0 to %d or the mask %d", p, i, t,
-					s.Outcomes-1, s.Mask)
-			}
+	}
+	return nil
+}
+
+// checkSequence is Check for one sequence.
+func (b *Batch) checkSequence(s Spec, i int) error {
+	n := b.UsedLength(i)
+	if n < 1 || n > b.Length || b.keys(i) > s.Length() || s.Fixed && n != b.Length {
+		return fmt.Errorf("length of sequence %d is %d, want 1 to %d", i, n, b.Length)
+	}
+	for p, t := range b.Tokens[i*b.Length:][:n] {
+		if t != s.Mask && (t < 0 || int(t) >= s.Outcomes) {
+			return fmt.Errorf("token %d of sequence %d is %d, want 0 to %d or the mask %d", p, i, t,
+				s.Outcomes-1, s.Mask)
 		}
-		if err := s.CheckCondition(b.Condition(i)); err != nil {
-			return fmt.Errorf("sequence %d: %w", i, err)
-		}
-		if c := b.Cache; c != nil {
-			if at := b.Place(i); at < 0 || at >= c.Batch || c.Length < b.Length {
-				return fmt.Errorf("sequence %d of length %d is at place %d of a cache of %d x %d", i, b.Length,
-					at, c.Batch, c.Length)
-			}
+	}
+	if err := s.CheckCondition(b.Condition(i)); err != nil {
+		return fmt.Errorf("sequence %d: %w", i, err)
+	}
+	if c := b.Cache; c != nil {
+		place := b.Place(i)
+		if place < 0 || place >= c.Batch || c.Length < b.Length {
+			return fmt.Errorf("sequence %d of length %d is at place %d of a cache of %d x %d", i,
+				b.Length, place, c.Batch, c.Length)
 		}
 	}
 	return nil

@@ -14,12 +14,13 @@ import (
 // case. names may be nil. The error for an unknown name lists the nearest ones.
 func FindClass(classes int, names []string, text string) (int32, error) {
 	text = strings.TrimSpace(text)
-	refused := func(found, or string) error {
-		return &param.Error{Name: "class", Found: found, Want: fmt.Sprintf("0 to %d%s", classes-1, or)}
+	refuse := func(found, names string) error {
+		return &param.Error{Name: "class", Found: found,
+			Want: fmt.Sprintf("0 to %d%s", classes-1, names)}
 	}
 	if n, err := strconv.Atoi(text); err == nil {
 		if n < 0 || n >= classes {
-			return 0, refused(fmt.Sprint(n), "")
+			return 0, refuse(fmt.Sprint(n), "")
 		}
 		return int32(n), nil
 	}
@@ -29,14 +30,14 @@ func FindClass(classes int, names []string, text string) (int32, error) {
 		}
 	}
 	if len(names) == 0 {
-		return 0, refused(param.Quote(text), "")
+		return 0, refuse(param.Quote(text), "")
 	}
-	return 0, refused(param.Quote(text), " or a name such as "+param.JoinOr(nearest(names, text)))
+	return 0, refuse(param.Quote(text), " or a name such as "+param.JoinOr(similarNames(names, text)))
 }
 
-// nearest returns a few names similar to text: first those with a common word or a common
+// similarNames returns a few names similar to text: first those with a common word or a common
 // beginning, then those that differ in a few letters.
-func nearest(names []string, text string) []string {
+func similarNames(names []string, text string) []string {
 	const most = 4
 	type scored struct {
 		name  string
@@ -47,10 +48,10 @@ func nearest(names []string, text string) []string {
 	for _, name := range names {
 		score := 0
 		for _, w := range words {
-			switch lower := strings.ToLower(name); {
-			case slices.Contains(strings.Fields(lower), w):
+			lower := strings.ToLower(name)
+			if slices.Contains(strings.Fields(lower), w) {
 				score += 3
-			case len(w) > 2 && strings.Contains(lower, w):
+			} else if len(w) > 2 && strings.Contains(lower, w) {
 				score++
 			}
 		}

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"fmt"
 	"image"
 
@@ -10,9 +9,14 @@ import (
 
 // Codec decodes a model's codes to pictures. It owns its working memory: one call at a time.
 type Codec interface {
-	Shape() []int              // [height, width] or [n] of a picture's codes, as Spec.Shape
-	Codes() int                // codes are 0..Codes-1
-	Size() (width, height int) // of a picture, pixels
+	// Shape is that of a picture's codes, [height, width] or [n], as Spec.Shape.
+	Shape() []int
+
+	// Codes is the number of codes: they are 0..Codes-1.
+	Codes() int
+
+	// Size is that of a picture, in pixels.
+	Size() (width, height int)
 
 	// Image returns the picture of codes, one for each element of Shape.
 	Image(codes []int32) (*image.NRGBA, error)
@@ -48,6 +52,9 @@ type LateCodec interface {
 // PromptCodec is a Codec whose pictures depend on the prompt too.
 type PromptCodec interface {
 	Codec
+
+	// ImageOf and DecodeOf are Image and Decode for codes that were drawn with a prompt, which may be
+	// nil.
 	ImageOf(codes []int32, p *Prompt) (*image.NRGBA, error)
 	DecodeOf(dst []float32, codes []int32, p *Prompt) error
 }
@@ -55,9 +62,12 @@ type PromptCodec interface {
 // CodecFormat is one published codec. It is registered apart from the networks that make its codes,
 // because several of them may share it.
 type CodecFormat struct {
-	Name  string
-	Match func(src *Source) bool // by config.json and tensor names
-	Load  func(src *Source, o Options) (Codec, error)
+	Name string
+
+	// Match decides by config.json and tensor names.
+	Match func(src *Source) bool
+
+	Load func(src *Source, o Options) (Codec, error)
 }
 
 var codecs []*CodecFormat
@@ -79,22 +89,34 @@ func LoadCodec(src *Source, o Options) (Codec, error) {
 // InspectCodec describes the codec of a model's files. It loads the codec, which checks every
 // weight.
 func InspectCodec(src *Source, o Options) (Info, error) {
-	parameters := Parameters(src.Set.Names(), src.Set)
+	parameters := Parameters(src.Set.Names(), src.Set) // before LoadCodec releases them
 	c, err := LoadCodec(src, o)
 	if err != nil {
 		return Info{}, err
 	}
 	if late, ok := c.(LateCodec); ok {
-		if err := cmp.Or(late.LoadDecoder(), late.LoadEncoder()); err != nil {
+		if err := late.LoadDecoder(); err != nil {
+			return Info{}, err
+		}
+		if err := late.LoadEncoder(); err != nil {
 			return Info{}, err
 		}
 	}
 	width, height := c.Size()
-	return Info{Architecture: codecFormat(src).Name + ", a codec of pictures", Parameters: parameters,
-		Sizes: map[string]int{"codes": c.Codes(), "positions": Spec{Shape: c.Shape()}.Length(),
-			"width": width, "height": height}, Notes: src.Notes}, nil
+	return Info{
+		Architecture: codecFormat(src).Name + ", a codec of pictures",
+		Parameters:   parameters,
+		Sizes: map[string]int{
+			"codes":     c.Codes(),
+			"positions": Spec{Shape: c.Shape()}.Length(),
+			"width":     width,
+			"height":    height,
+		},
+		Notes: src.Notes,
+	}, nil
 }
 
+// codecFormat returns the format of a model's codec, nil if none matches.
 func codecFormat(src *Source) *CodecFormat {
 	for _, f := range codecs {
 		if f.Match(src) {

@@ -15,8 +15,11 @@ const NoClass = -1
 //
 // The zero Condition is class 0. A model reads only the fields that its Spec asks for.
 type Condition struct {
-	Class  int32   // 0 to Spec.Classes-1, or NoClass; for models with Spec.Classes > 0
-	Prompt *Prompt // for models with Spec.Prompt
+	// Class is 0 to Spec.Classes-1, or NoClass; for models with Spec.Classes > 0.
+	Class int32
+
+	// Prompt is for models with Spec.Prompt.
+	Prompt *Prompt
 
 	// KnownPositions are the positions, ascending, whose known tokens are the condition: a language
 	// model's prompt. Networks do not read it; guidance masks these positions in its unconditional
@@ -32,19 +35,30 @@ type Condition struct {
 // Prompt is an encoded text, computed once and shared by all steps and sequences. Its slices must
 // not change after the first use; it must be held by pointer.
 type Prompt struct {
-	Rows, Width int
-	States      []float32 // [Rows, Width] what the transformer attends to
-	Final       []float32 // [Rows, Width] for picture decoders that read the text too; nil: none
-	VisibleRows []bool    // [Rows] false where a row is hidden from attention; nil: all are seen
-	Pooled      []float32 // [pooled width] one vector for the whole text; nil: none
+	// Rows is the number of rows of States, and Width that of their numbers.
+	Rows  int
+	Width int
+
+	// States, [Rows, Width], are what the transformer attends to.
+	States []float32
+
+	// Final, [Rows, Width], is for picture decoders that read the text too; nil means none.
+	Final []float32
+
+	// VisibleRows, [Rows], is false where a row is hidden from attention; nil means that all are seen.
+	VisibleRows []bool
+
+	// Pooled, [pooled width], is one vector for the whole text; nil means none.
+	Pooled []float32
 
 	// Numbers are further inputs in the network's own order (aMUSEd: width, height, top and left of
 	// the crop in pixels, aesthetic score; MaskGen: aesthetic score); nil means its defaults.
 	Numbers []float64
 
-	// Truncated is true if the text was longer than the encoder reads.
+	// Truncated means that the text was longer than the encoder reads.
 	Truncated bool
 
+	// derived are the results of Derive, by key; mu guards them.
 	mu      sync.Mutex
 	derived map[any]any
 }
@@ -90,7 +104,8 @@ func (s Spec) CheckCondition(c *Condition) error {
 		return fmt.Errorf("there is a prompt, want none: this model reads no text")
 	}
 	if p := c.Prompt; p != nil {
-		switch n := p.Rows * p.Width; {
+		n := p.Rows * p.Width
+		switch {
 		case p.Rows < 0 || p.Width < 0 || len(p.States) != n:
 			return fmt.Errorf("the prompt has %d numbers, want %d x %d", len(p.States), p.Rows, p.Width)
 		case p.Final != nil && len(p.Final) != n:

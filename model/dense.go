@@ -10,9 +10,12 @@ import (
 
 // Dense are Marginals over an explicit matrix of logits, for exact models and tests.
 type Dense struct {
-	Logits   []float32 // [rows, Columns]; log-probabilities are logits too
-	Columns  int
-	Outcomes int // the first of Columns that are outcomes; 0 means all
+	// Logits, [rows, Columns], may be log-probabilities, which are logits too.
+	Logits  []float32
+	Columns int
+
+	// Outcomes is the number of columns that are outcomes, from the first on; 0 means all.
+	Outcomes int
 
 	rows scratchRows
 }
@@ -20,7 +23,7 @@ type Dense struct {
 // Stats reduces the rows asked for.
 func (d *Dense) Stats(rows []int32, s *Stats) error {
 	for i, r := range rows {
-		if err := ReduceRow(d.row(r)[:d.classes()], s, i); err != nil {
+		if err := ReduceRow(d.outcomesOf(r), s, i); err != nil {
 			return &RowError{Row: r, Err: err}
 		}
 	}
@@ -30,7 +33,7 @@ func (d *Dense) Stats(rows []int32, s *Stats) error {
 // Sample draws a token for each of the rows.
 func (d *Dense) Sample(rows []int32, w *Draw) error {
 	for i, r := range rows {
-		if err := DrawRow(d.row(r)[:d.classes()], w, i); err != nil {
+		if err := DrawRow(d.outcomesOf(r), w, i); err != nil {
 			return &RowError{Row: r, Err: err}
 		}
 	}
@@ -48,25 +51,30 @@ func (d *Dense) Visit(rows []int32, visit func(i int, logits []float32)) error {
 	return nil
 }
 
+// row returns the logits [Columns] of a row.
 func (d *Dense) row(r int32) []float32 {
 	return d.Logits[int(r)*d.Columns : (int(r)+1)*d.Columns]
 }
 
-func (d *Dense) classes() int {
-	if d.Outcomes == 0 {
-		return d.Columns
-	}
-	return d.Outcomes
+// outcomesOf returns the logits [Outcomes] of a row.
+func (d *Dense) outcomesOf(r int32) []float32 {
+	return d.row(r)[:cmp.Or(d.Outcomes, d.Columns)]
 }
 
 // RowError says that one row's marginal is not a distribution. generate reports it with the
 // sequence's index and the position.
 type RowError struct {
-	Row    int32 // sequence of the batch * Length + position
-	Length int   // positions of a sequence; 0 if unknown
-	Err    error
+	// Row is sequence of the batch * Length + position.
+	Row int32
+
+	// Length is the number of positions of a sequence; 0 if unknown.
+	Length int
+
+	// Err is the reason.
+	Err error
 }
 
+// Error implements error.
 func (e *RowError) Error() string {
 	if e.Length == 0 {
 		return fmt.Sprintf("row %d: %v", e.Row, e.Err)
@@ -82,7 +90,8 @@ func (e *RowError) Unwrap() error { return e.Err }
 // at index i. Sums are float64, in index order.
 func ReduceRow(logits []float32, s *Stats, i int) error {
 	top, second, arg := largest(logits)
-	sum, mean := 0.0, 0.0
+	sum := 0.0
+	mean := 0.0 // of the logits less the largest, times sum
 	for _, l := range logits {
 		d := float64(l) - top
 		e := math.Exp(d)
@@ -91,7 +100,7 @@ func ReduceRow(logits []float32, s *Stats, i int) error {
 			mean += e * d
 		}
 	}
-	if err := finite(logits, top, sum); err != nil {
+	if err := checkSoftmax(logits, top, sum); err != nil {
 		return err
 	}
 	if s.LogSum != nil {
@@ -124,25 +133,29 @@ func ReduceRow(logits []float32, s *Stats, i int) error {
 func DrawRow(logits []float32, w *Draw, i int) error {
 	top, _, arg := largest(logits)
 	power := cmp.Or(w.Power, 1)
-	sum, whole := 0.0, 0.0
+	sum := 0.0      // of p
+	powerSum := 0.0 // of p^power
 	for _, l := range logits {
 		e := math.Exp(float64(l) - top)
 		sum += e
 		if power != 1 {
 			e = math.Exp(power * (float64(l) - top))
 		}
-		whole += e
+		powerSum += e
 	}
-	if err := finite(logits, top, sum); err != nil {
+	if err := checkSoftmax(logits, top, sum); err != nil {
 		return err
 	}
-	token, target := arg, w.Uniform[i]*whole
+	token := arg
+	target := w.Uniform[i] * powerSum
 	for x, l := range logits {
 		// An outcome of probability 0 is never drawn, even if rounding makes the cumulative sum end
 		// early.
-		if e := math.Exp(power * (float64(l) - top)); e > 0 {
+		e := math.Exp(power * (float64(l) - top))
+		if e > 0 {
 			token = int32(x)
-			if target -= e; target < 0 {
+			target -= e
+			if target < 0 {
 				break
 			}
 		}
@@ -156,20 +169,23 @@ func DrawRow(logits []float32, w *Draw, i int) error {
 
 // largest returns the two largest logits and the lowest index of the largest.
 func largest(logits []float32) (top, second float64, arg int32) {
-	top, second = math.Inf(-1), math.Inf(-1)
-	for x, l := range logits {
-		switch l := float64(l); {
-		case l > top:
-			top, second, arg = l, top, int32(x)
-		case l > second:
+	top = math.Inf(-1)
+	second = math.Inf(-1)
+	for i, x := range logits {
+		l := float64(x)
+		if l > top {
+			second = top
+			top = l
+			arg = int32(i)
+		} else if l > second {
 			second = l
 		}
 	}
 	return top, second, arg
 }
 
-// finite returns an error if logits with this maximum and sum have no softmax.
-func finite(logits []float32, top, sum float64) error {
+// checkSoftmax returns an error if logits with this maximum and sum of exp have no softmax.
+func checkSoftmax(logits []float32, top, sum float64) error {
 	switch {
 	case math.IsInf(top, 1):
 		return fmt.Errorf("a logit is +Inf, want finite numbers or -Inf")
@@ -181,11 +197,12 @@ func finite(logits []float32, top, sum float64) error {
 	return nil
 }
 
+// anyNaN reports whether a logit is NaN, the only number that differs from itself.
 func anyNaN(logits []float32) bool {
 	return slices.ContainsFunc(logits, func(l float32) bool { return l != l })
 }
 
-// scratchRows is a pool of rows for goroutines.
+// scratchRows is a pool of rows for goroutines that visit rows at once.
 type scratchRows struct{ pool sync.Pool }
 
 type scratchRow struct{ x []float32 }

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -14,12 +13,21 @@ import (
 // Filter changes marginals: first bans and biases, then temperature, then top-k, then top-p, in the
 // order of Hugging Face's generation. The zero Filter changes nothing.
 type Filter struct {
-	Temperature float64 // p^(1/T), normalised; 0 means 1
-	TopK        int     // keeps only the k most probable outcomes; 0 means all
-	// keeps the fewest outcomes whose probabilities sum to at least p; 0 means all
+	// Temperature T makes p into p^(1/T), normalised; 0 means 1.
+	Temperature float64
+
+	// TopK keeps only the k most probable outcomes; 0 means all.
+	TopK int
+
+	// TopP keeps the fewest outcomes whose probabilities sum to at least p; 0 means all.
 	TopP float64
-	Ban  []int32           // outcomes that are never drawn
-	Bias map[int32]float32 // added to logits
+
+	// Ban are outcomes that are never drawn.
+	Ban []int32
+
+	// Bias is added to the logits of outcomes.
+	Bias map[int32]float32
+
 	// Adjust, when not nil, may change a row's logits (outcomes only) before everything else, and
 	// may be called concurrently. row is sequence*Length + position of the batch.
 	Adjust func(row int32, logits []float32)
@@ -51,26 +59,31 @@ var (
 
 // Check returns an error for the first parameter out of range, given the number of outcomes.
 func (f *Filter) Check(tokens int) error {
-	if err := cmp.Or(TemperatureParam.Check(f.Temperature), TopKParam.CheckInt(f.TopK),
-		TopPParam.Check(f.TopP)); err != nil {
+	if err := TemperatureParam.Check(f.Temperature); err != nil {
 		return err
 	}
+	if err := TopKParam.CheckInt(f.TopK); err != nil {
+		return err
+	}
+	if err := TopPParam.Check(f.TopP); err != nil {
+		return err
+	}
+
+	impossible := map[int32]bool{}
 	for _, t := range f.Ban {
 		if t < 0 || int(t) >= tokens {
 			return param.Refuse("ban", param.NoSuchToken, "ban is %d, want tokens 0 to %d", t, tokens-1)
 		}
-	}
-	never := map[int32]bool{}
-	for _, t := range f.Ban {
-		never[t] = true
+		impossible[t] = true
 	}
 	for t, b := range f.Bias {
 		if math.IsInf(float64(b), -1) {
-			never[t] = true
+			impossible[t] = true
 		}
 	}
-	if len(never) >= tokens {
-		return param.Refuse("ban", param.OutOfRange, "ban is all %d tokens, want one that may be drawn", tokens)
+	if len(impossible) >= tokens {
+		return param.Refuse("ban", param.OutOfRange, "ban is all %d tokens, want one that may be drawn",
+			tokens)
 	}
 	for _, t := range slices.Sorted(maps.Keys(f.Bias)) { // the error must not depend on map order
 		b := f.Bias[t]
@@ -85,50 +98,62 @@ func (f *Filter) Check(tokens int) error {
 // Filtered applies filters to other Marginals row by row, so that no buffer of positions x outcomes
 // is needed.
 type Filtered struct {
-	Base     Marginals
-	Filter   *Filter
-	Outcomes int // outcomes: the first columns of a row
+	// Base are the marginals that the filters change.
+	Base Marginals
+
+	// Filter is that of all rows, unless Filters is set.
+	Filter *Filter
+
+	// Outcomes is the number of outcomes, the first columns of a row.
+	Outcomes int
 
 	// Filters, when not nil, returns the filter of a row and replaces Filter. Adjust, when not nil,
 	// runs after the filter's own Adjust.
 	Filters func(row int32) *Filter
 	Adjust  func(row int32, logits []float32)
 
-	rows  scratchRows
+	rows scratchRows
+
+	// err is the error of the lowest row of the latest call. mutex guards it, because rows are
+	// visited concurrently.
 	mutex sync.Mutex
 	err   error
 }
 
 // Stats reduces the filtered rows.
 func (f *Filtered) Stats(rows []int32, s *Stats) error {
-	return f.each(rows, func(i int, logits []float32) error { return ReduceRow(logits, s, i) })
+	return f.visitRows(rows, func(i int, logits []float32) error { return ReduceRow(logits, s, i) })
 }
 
 // Sample draws from the filtered rows.
 func (f *Filtered) Sample(rows []int32, d *Draw) error {
-	return f.each(rows, func(i int, logits []float32) error { return DrawRow(logits, d, i) })
+	return f.visitRows(rows, func(i int, logits []float32) error { return DrawRow(logits, d, i) })
 }
 
 // Visit passes the filtered rows to visit, outcomes only.
 func (f *Filtered) Visit(rows []int32, visit func(i int, logits []float32)) error {
-	return f.each(rows, func(i int, logits []float32) error { visit(i, logits); return nil })
+	return f.visitRows(rows, func(i int, logits []float32) error {
+		visit(i, logits)
+		return nil
+	})
 }
 
-func (f *Filtered) each(rows []int32, do func(i int, logits []float32) error) error {
+// visitRows calls visit with each filtered row, outcomes only. It returns the error of the lowest
+// row, whichever goroutine fails first.
+func (f *Filtered) visitRows(rows []int32, visit func(i int, logits []float32) error) error {
 	f.err = nil
 	err := f.Base.Visit(rows, func(i int, logits []float32) {
 		logits = logits[:f.Outcomes]
-		err := f.apply(rows[i], logits)
+		err := f.applyTo(rows[i], logits)
 		if err == nil {
-			err = do(i, logits)
+			err = visit(i, logits)
 		}
 		if err == nil {
 			return
 		}
 		f.mutex.Lock()
 		defer f.mutex.Unlock()
-		// Keep the error of the lowest row, whichever goroutine fails first.
-		if e, ok := f.err.(*RowError); !ok || rows[i] < e.Row {
+		if lowest, ok := f.err.(*RowError); !ok || rows[i] < lowest.Row {
 			f.err = &RowError{Row: rows[i], Err: err}
 		}
 	})
@@ -138,70 +163,81 @@ func (f *Filtered) each(rows []int32, do func(i int, logits []float32) error) er
 	return f.err
 }
 
-func (f *Filtered) apply(row int32, logits []float32) error {
-	o := f.Filter
+// applyTo changes the logits of a row.
+func (f *Filtered) applyTo(row int32, logits []float32) error {
+	filter := f.Filter
 	if f.Filters != nil {
-		o = f.Filters(row)
+		filter = f.Filters(row)
 	}
-	if anyNaN(logits) {
+	if anyNaN(logits) { // a filter might hide it
 		return fmt.Errorf("a logit is NaN, want finite numbers or -Inf")
 	}
-	if o.Adjust != nil {
-		o.Adjust(row, logits)
+	if filter.Adjust != nil {
+		filter.Adjust(row, logits)
 	}
 	if f.Adjust != nil {
 		f.Adjust(row, logits)
 	}
-	for t, b := range o.Bias {
+	for t, b := range filter.Bias {
 		logits[t] += b
 	}
-	for _, t := range o.Ban {
+	for _, t := range filter.Ban {
 		logits[t] = float32(math.Inf(-1))
 	}
-	if o.Temperature != 0 && o.Temperature != 1 {
+	if filter.Temperature != 0 && filter.Temperature != 1 {
 		for x, l := range logits {
-			logits[x] = float32(float64(l) / o.Temperature)
+			logits[x] = float32(float64(l) / filter.Temperature)
 		}
 	}
-	if n := float64(len(logits)); o.TopK > 0 && o.TopK < len(logits) {
-		share := (float64(o.TopK) - 0.5) / n // between k-1 and k of n, whatever is rounded
-		f.keep(logits, share, func(float32) float64 { return 1 })
+	if filter.TopK > 0 && filter.TopK < len(logits) {
+		// A share between k-1 and k of n, whatever is rounded.
+		share := (float64(filter.TopK) - 0.5) / float64(len(logits))
+		f.keepLargest(logits, share, func(float32) float64 { return 1 })
 	}
-	if o.TopP > 0 && o.TopP < 1 {
+	if filter.TopP > 0 && filter.TopP < 1 {
 		top, _, _ := largest(logits)
-		f.keep(logits, o.TopP, func(l float32) float64 { return math.Exp(float64(l) - top) })
+		f.keepLargest(logits, filter.TopP, func(l float32) float64 {
+			return math.Exp(float64(l) - top)
+		})
 	}
 	return nil
 }
 
-// keep sets all logits to -Inf but the fewest of the largest that have a share of all weights, none
-// if a weight is NaN. Among logits equal to the smallest kept one, those of lowest index stay.
+// keepLargest sets all logits to -Inf but the fewest of the largest that have a share of all
+// weights. It keeps all if a weight is NaN. Among logits equal to the smallest kept one, those of
+// lowest index stay.
 //
 // The smallest is found without sorting, 11 bits at a time: the cumulative weights of all values of
-// its next bits say which value they have.
-func (f *Filtered) keep(logits []float32, share float64, weight func(l float32) float64) {
+// its next bits say which value they have. Sorting would take longer for a
+// large vocabulary.
+func (f *Filtered) keepLargest(logits []float32, share float64, weight func(l float32) float64) {
 	buffer := f.rows.get(len(logits))
 	defer f.rows.put(buffer)
 	copy(buffer.x, logits)
-	rest, want := buffer.x, math.Inf(1) // logits with its bits so far, and their weight to keep
+
+	candidates := buffer.x // logits that begin with the bits found so far
+	want := math.Inf(1)    // their weight to keep
 	for _, shift := range [...]int{21, 10, 0} {
-		digit := func(l float32) int { return int(descending(l) >> shift % 2048) }
-		var below [2049]float64 // weights of the digits below each
-		for _, l := range rest {
+		digit := func(l float32) int { return int(descendingBits(l) >> shift % 2048) }
+		var below [2049]float64 // for each digit, the weight of those below it
+		for _, l := range candidates {
 			below[digit(l)+1] += weight(l)
 		}
 		for i := range 2048 {
 			below[i+1] += below[i]
 		}
-		want, share = min(want, share*below[2048]), 1
+		want = min(want, share*below[2048])
+		share = 1 // of the candidates that are left, `want` says how much
 		if math.IsNaN(want) {
 			return
 		}
 		next, _ := slices.BinarySearch(below[1:], want)
 		want -= below[next]
-		rest = slices.DeleteFunc(rest, func(l float32) bool { return digit(l) != next })
+		candidates = slices.DeleteFunc(candidates, func(l float32) bool { return digit(l) != next })
 	}
-	smallest, equal := rest[0], math.Ceil(want/weight(rest[0]))
+
+	smallest := candidates[0]
+	equal := math.Ceil(want / weight(smallest)) // how many equal ones are kept
 	for x, l := range logits {
 		if l == smallest && equal > 0 {
 			equal--
@@ -211,8 +247,8 @@ func (f *Filtered) keep(logits []float32, share float64, weight func(l float32) 
 	}
 }
 
-// descending returns the bits of a number, changed so that those of larger numbers are smaller.
-func descending(l float32) uint32 {
+// descendingBits returns the bits of a number, changed so that those of larger numbers are smaller.
+func descendingBits(l float32) uint32 {
 	b := math.Float32bits(l + 0) // of -0 as of 0
 	return b ^ ^uint32(int32(b)>>31)>>1
 }

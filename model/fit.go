@@ -25,7 +25,8 @@ func MaxSequences(b backend.Backend, length, sequence, row int) int {
 		return 1 // the first allocation reports the error
 	}
 	rows := max(backend.GroupRows(b), length)
-	const eighths = 7 // of the free memory; the rest is for heads, arguments and other programs
-	fit := (free/8*eighths - rows*row) / sequence
-	return min(max(fit, 1), max(fullPasses*rows/length, 1))
+	usable := free / 8 * 7 // the rest is for heads, arguments and other programs
+	fitting := (usable - rows*row) / sequence
+	enough := fullPasses * rows / length
+	return min(max(fitting, 1), max(enough, 1))
 }

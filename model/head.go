@@ -10,7 +10,8 @@ import (
 	"unmask/backend"
 )
 
-// HeadRows is the most rows of one call to a head; it bounds the working memory.
+// HeadRows is the most rows of one call to a head; it bounds the working memory, of which a head
+// with a large vocabulary needs much for each row.
 const HeadRows = 1024
 
 var errNotFinite = errors.New("logits are NaN or infinite, want finite ones")
@@ -20,8 +21,12 @@ var errNotFinite = errors.New("logits are NaN or infinite, want finite ones")
 type HeadMarginals struct {
 	Backend backend.Backend
 	Head    backend.Head
-	Length  int // of a sequence, for errors
-	Rows    int // of the latest pass; 0: not counted
+
+	// Length is the number of positions of a sequence, for errors.
+	Length int
+
+	// Rows is the number of rows of the latest pass, for the check of rows; 0 means not checked.
+	Rows int
 
 	// Heads, if there are any, are used in turn instead of Head, by the position of a row: those of
 	// several codebooks. All have the same size.
@@ -31,9 +36,10 @@ type HeadMarginals struct {
 	// the next call.
 	Project func(rows []int32) *tensor.Dense
 
+	// Memory of the latest call.
 	stats  Stats
 	draw   Draw
-	logSum []float64
+	logSum []float64 // where the caller wants none: check needs it
 	byHead headOrder
 }
 
@@ -44,78 +50,93 @@ func (m *HeadMarginals) AsHeadMarginals() *HeadMarginals { return m }
 // Stats implements Marginals.
 func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 	defer backend.Recover(&err)
-	if rows, err = m.order(rows); err != nil {
+	rows, err = m.sortRows(rows)
+	if err != nil {
 		return err
 	}
-	for i, end := 0, 0; i < len(rows); i = end {
-		part, head := m.next(rows[i:])
-		end = i + len(part)
-		m.stats = Stats{Beta: s.Beta,
-			LogMoment: piece(s.LogMoment, i, len(part)), Entropy: piece(s.Entropy, i, len(part)),
-			P1: piece(s.P1, i, len(part)), P2: piece(s.P2, i, len(part)), Arg: piece(s.Arg, i, len(part)),
-			LogSum: piece(s.LogSum, i, len(part))}
-		if s.LogSum == nil {
-			m.stats.LogSum = m.sums(len(part))
+	for i := 0; i < len(rows); {
+		part, head := m.nextCall(rows[i:])
+		n := len(part)
+		m.stats = Stats{
+			Beta:      s.Beta,
+			LogMoment: subslice(s.LogMoment, i, n),
+			Entropy:   subslice(s.Entropy, i, n),
+			P1:        subslice(s.P1, i, n),
+			P2:        subslice(s.P2, i, n),
+			Arg:       subslice(s.Arg, i, n),
+			LogSum:    subslice(s.LogSum, i, n),
 		}
-		m.Backend.HeadStats(m.Project(part), len(part), head, &m.stats)
-		if err := m.check(part, m.stats.LogSum); err != nil {
+		if s.LogSum == nil {
+			m.stats.LogSum = m.ownLogSum(n)
+		}
+		m.Backend.HeadStats(m.Project(part), n, head, &m.stats)
+		if err := m.checkFinite(part, m.stats.LogSum); err != nil {
 			return err
 		}
+		i += n
 	}
 	for _, x := range [][]float64{s.LogMoment, s.Entropy, s.P1, s.P2, s.LogSum} {
-		restore(&m.byHead, x, &m.byHead.floats)
+		unsort(&m.byHead, x, &m.byHead.floats)
 	}
-	restore(&m.byHead, s.Arg, &m.byHead.tokens)
+	unsort(&m.byHead, s.Arg, &m.byHead.tokens)
 	return nil
 }
 
-// order returns the rows by head, or an error for one that the latest pass has not.
-func (m *HeadMarginals) order(rows []int32) ([]int32, error) {
+// sortRows returns the rows by head, or an error for one that the latest pass has not.
+func (m *HeadMarginals) sortRows(rows []int32) ([]int32, error) {
 	for _, r := range rows {
 		if r < 0 || m.Rows > 0 && int(r) >= m.Rows {
 			return nil, fmt.Errorf("row is %d, want 0 to %d", r, m.Rows-1)
 		}
 	}
-	return m.byHead.order(rows, m.Heads), nil
+	return m.byHead.sortRows(rows, m.Heads), nil
 }
 
 // Sample implements Marginals.
 func (m *HeadMarginals) Sample(rows []int32, d *Draw) (err error) {
 	defer backend.Recover(&err)
-	if rows, err = m.order(rows); err != nil {
+	rows, err = m.sortRows(rows)
+	if err != nil {
 		return err
 	}
-	uniform := m.byHead.sorted(d.Uniform)
-	for i, end := 0, 0; i < len(rows); i = end {
-		part, head := m.next(rows[i:])
-		end = i + len(part)
-		m.draw = Draw{Power: d.Power, Uniform: piece(uniform, i, len(part)),
-			Token: piece(d.Token, i, len(part)), LogP: piece(d.LogP, i, len(part))}
-		if d.LogP == nil {
-			m.draw.LogP = m.sums(len(part))
+	uniform := m.byHead.sortUniform(d.Uniform)
+	for i := 0; i < len(rows); {
+		part, head := m.nextCall(rows[i:])
+		n := len(part)
+		m.draw = Draw{
+			Power:   d.Power,
+			Uniform: subslice(uniform, i, n),
+			Token:   subslice(d.Token, i, n),
+			LogP:    subslice(d.LogP, i, n),
 		}
-		m.Backend.HeadSample(m.Project(part), len(part), head, &m.draw)
-		if err := m.check(part, m.draw.LogP); err != nil {
+		if d.LogP == nil {
+			m.draw.LogP = m.ownLogSum(n)
+		}
+		m.Backend.HeadSample(m.Project(part), n, head, &m.draw)
+		if err := m.checkFinite(part, m.draw.LogP); err != nil {
 			return err
 		}
+		i += n
 	}
-	restore(&m.byHead, d.LogP, &m.byHead.floats)
-	restore(&m.byHead, d.Token, &m.byHead.tokens)
+	unsort(&m.byHead, d.LogP, &m.byHead.floats)
+	unsort(&m.byHead, d.Token, &m.byHead.tokens)
 	return nil
 }
 
 // Visit implements Marginals.
 func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32)) (err error) {
 	defer backend.Recover(&err)
-	if rows, err = m.order(rows); err != nil {
+	rows, err = m.sortRows(rows)
+	if err != nil {
 		return err
 	}
-	for i, end := 0, 0; i < len(rows); i = end {
-		part, head := m.next(rows[i:])
-		end = i + len(part)
+	for i := 0; i < len(rows); {
+		part, head := m.nextCall(rows[i:])
+		first := i
 		m.Backend.HeadVisit(m.Project(part), len(part), head, func(row int, logits []float32) {
-			visit(m.byHead.at(i+row), logits)
+			visit(m.byHead.callIndex(first+row), logits)
 		})
+		i += len(part)
 	}
 	return nil
 }
@@ -133,38 +154,46 @@ func (m *HeadMarginals) Choose(rows []int32, c *backend.Choice) error {
 	if c.Undefined >= 0 {
 		return &RowError{Row: rows[c.Undefined], Length: m.Length, Err: errNotFinite}
 	}
-	chosen, drawn := 0, 0
+	chosen := 0
+	drawn := 0
 	for _, g := range c.Groups {
 		for j := range g.DrawCount {
-			if err := m.check(rows[c.Row[chosen+j]:][:1], c.LogP[drawn+j:][:1]); err != nil {
-				return err
+			row := rows[c.Row[chosen+j]]
+			if !isFinite(c.LogP[drawn+j]) {
+				return &RowError{Row: row, Length: m.Length, Err: errNotFinite}
 			}
 		}
-		chosen, drawn = chosen+g.Count, drawn+g.DrawCount
+		chosen += g.Count
+		drawn += g.DrawCount
 	}
 	return nil
 }
 
-func (m *HeadMarginals) sums(n int) []float64 {
+// ownLogSum returns memory for n logarithms that the caller did not ask for.
+func (m *HeadMarginals) ownLogSum(n int) []float64 {
 	if m.logSum == nil {
 		m.logSum = make([]float64, HeadRows)
 	}
 	return m.logSum[:n]
 }
 
-// check returns a RowError for the first row whose logits have no softmax.
-func (m *HeadMarginals) check(rows []int32, logs []float64) error {
-	for i, v := range logs {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+// checkFinite returns a RowError for the first row whose logits have no softmax: then the logarithm
+// of their sum, and of a drawn token's p, is no number.
+func (m *HeadMarginals) checkFinite(rows []int32, logs []float64) error {
+	for i, x := range logs {
+		if !isFinite(x) {
 			return &RowError{Row: rows[i], Length: m.Length, Err: errNotFinite}
 		}
 	}
 	return nil
 }
 
-func piece[T any](s []T, at, n int) []T {
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// subslice returns n elements of s from index first on; nil stays nil.
+func subslice[T any](s []T, first, n int) []T {
 	if s == nil {
 		return nil
 	}
-	return s[at : at+n]
+	return s[first : first+n]
 }

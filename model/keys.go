@@ -38,27 +38,34 @@ var plain = map[string]any{"quantization_config": map[string]any{},
 
 // Settings says what a network makes of the keys of one object of config.json.
 type Settings struct {
-	Path           string         // the object, such as model.vq_model; "" for the whole file
-	KnownKeys      string         // keys that are read, that tensors show or that change no arithmetic
-	RequiredValues map[string]any // keys of which one value is computed
+	// Path is the object's, such as model.vq_model; "" for the whole file.
+	Path string
+
+	// KnownKeys, separated by blanks, are read, or shown by tensors, or change no arithmetic.
+	KnownKeys string
+
+	// RequiredValues has the keys of which the network computes one value only.
+	RequiredValues map[string]any
 }
 
 // CheckKeys returns an error for a key with a value that the network does not compute, and adds a
 // note to s.Notes about keys that are not among those of the list and not harmless.
 func (s *Source) CheckKeys(list ...Settings) error {
-	for _, k := range list {
-		keys := s.object(k.Path)
-		known := slices.AppendSeq(strings.Fields(k.KnownKeys), maps.Keys(k.RequiredValues))
-		if note := unknown(keys, k.Path, known); note != "" && !slices.Contains(s.Notes, note) {
+	for _, settings := range list {
+		keys := s.object(settings.Path)
+		known := slices.AppendSeq(strings.Fields(settings.KnownKeys), maps.Keys(settings.RequiredValues))
+		note := unknownKeys(keys, settings.Path, known)
+		if note != "" && !slices.Contains(s.Notes, note) {
 			s.Notes = append(s.Notes, note)
 		}
-		if err := RequireValues(keys, k.Path, k.RequiredValues); err != nil {
+		if err := RequireValues(keys, settings.Path, settings.RequiredValues); err != nil {
 			return fmt.Errorf("config.json: %w", err)
 		}
 	}
 	return s.checkPlain()
 }
 
+// checkPlain returns an error for a value of `plain` that no network computes.
 func (s *Source) checkPlain() error {
 	if err := RequireValues(s.object(""), "", plain); err != nil {
 		return fmt.Errorf("config.json: %w", err)
@@ -67,51 +74,60 @@ func (s *Source) checkPlain() error {
 }
 
 // RequireValues returns an error for a key with another value than the one that a network computes.
-// Missing keys and null have that value. at is the path of the keys' object.
-func RequireValues(keys map[string]json.RawMessage, at string, values map[string]any) error {
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		var got any
-		v, ok := keys[key]
-		if ok && string(v) != "null" && (json.Unmarshal(v, &got) != nil ||
-			!reflect.DeepEqual(got, values[key])) {
-			want, _ := json.Marshal(values[key])
-			return fmt.Errorf("%s is %.40s, want %s: this network computes no other",
-				joined(at, key), strings.Join(strings.Fields(string(v)), " "), want)
+// Missing keys and null have that value. path is that of the keys' object.
+func RequireValues(keys map[string]json.RawMessage, path string, values map[string]any) error {
+	for _, key := range slices.Sorted(maps.Keys(values)) { // so that the error is always the same one
+		raw, ok := keys[key]
+		if !ok || string(raw) == "null" {
+			continue
 		}
+		var value any
+		if json.Unmarshal(raw, &value) == nil && reflect.DeepEqual(value, values[key]) {
+			continue
+		}
+		want, _ := json.Marshal(values[key])
+		return fmt.Errorf("%s is %.40s, want %s: this network computes no other",
+			joinPath(path, key), strings.Join(strings.Fields(string(raw)), " "), want)
 	}
 	return nil
 }
 
 // object returns the object of config.json at a path, nil if there is none.
-func (s *Source) object(at string) (keys map[string]json.RawMessage) {
+func (s *Source) object(path string) (keys map[string]json.RawMessage) {
 	_ = json.Unmarshal(s.Config, &keys)
-	for at != "" {
-		name, rest, _ := strings.Cut(at, ".")
+	for path != "" {
+		name, rest, _ := strings.Cut(path, ".")
 		raw := keys[name]
-		keys, at = nil, rest
+		keys = nil
 		_ = json.Unmarshal(raw, &keys)
+		path = rest
 	}
 	return keys
 }
 
-// joined returns the path of a key.
-func joined(at, key string) string {
-	if at == "" {
+// joinPath returns the path of a key of the object at a path.
+func joinPath(path, key string) string {
+	if path == "" {
 		return key
 	}
-	return at + "." + key
+	return path + "." + key
 }
 
 // NoteUnknownKeys returns a note about the keys of config.json that are not among the known ones
 // and not harmless, "" if there are none: what they say is not done.
-func (s *Source) NoteUnknownKeys(known ...string) string { return unknown(s.object(""), "", known) }
+func (s *Source) NoteUnknownKeys(known ...string) string {
+	return unknownKeys(s.object(""), "", known)
+}
 
-func unknown(keys map[string]json.RawMessage, at string, known []string) string {
+// unknownKeys is NoteUnknownKeys for the keys of the object at a path.
+func unknownKeys(keys map[string]json.RawMessage, path string, known []string) string {
 	var list []string
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if _, ok := plain[key]; !ok && string(keys[key]) != "null" && !slices.Contains(known, key) &&
-			!slices.Contains(harmless, key) {
-			list = append(list, joined(at, key))
+		if _, ok := plain[key]; ok || string(keys[key]) == "null" {
+			continue
+		}
+		if !slices.Contains(known, key) && !slices.Contains(harmless, key) {
+			list = append(list, joinPath(path, key))
 		}
 	}
 	if list == nil {
@@ -120,19 +136,24 @@ func unknown(keys map[string]json.RawMessage, at string, known []string) string 
 	const most = 8
 	more := ""
 	if len(list) > most {
-		list, more = list[:most], " and others"
+		list = list[:most]
+		more = " and others"
 	}
 	return "config.json: " + strings.Join(list, ", ") + more + " not known, and without effect"
 }
 
-// JSONKeys returns the names of the fields of a struct that a config.json is decoded into.
+// JSONKeys returns the keys of a struct that a config.json is decoded into, also those of structs
+// embedded in it.
 func JSONKeys(file any) (keys []string) {
 	t := reflect.Indirect(reflect.ValueOf(file)).Type()
 	for i := range t.NumField() {
 		field := t.Field(i)
 		if field.Anonymous {
 			keys = append(keys, JSONKeys(reflect.New(field.Type).Interface())...)
-		} else if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			continue
+		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name != "" {
 			keys = append(keys, name)
 		}
 	}

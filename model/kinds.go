@@ -9,11 +9,15 @@ import (
 
 // Facts are the keys of config.json that name a network.
 type Facts struct {
-	Type    string   // model_type
-	Classes []string // architectures, and the names in auto_map
+	// Type is model_type.
+	Type string
+
+	// Classes are architectures, and the names in auto_map.
+	Classes []string
 }
 
-// Facts reads them. Keys of another form than transformers writes say nothing.
+// Facts reads the keys that name the network. Keys of another form than transformers writes say
+// nothing.
 func (s *Source) Facts() (f Facts) {
 	var keys map[string]json.RawMessage
 	_ = json.Unmarshal(s.Config, &keys)
@@ -32,7 +36,7 @@ func (f Facts) Mentions(part string) bool {
 	return slices.ContainsFunc(f.Classes, func(c string) bool { return strings.Contains(c, part) })
 }
 
-// AutoregressiveReason says of a model of text why it is not read.
+// AutoregressiveReason is why a model of text is not read.
 const AutoregressiveReason = "an autoregressive model, or one whose config.json does not say how it runs"
 
 // unread are published networks that no format computes, though some have the model_type or the
@@ -64,25 +68,29 @@ var unread = []struct{ model, kinds, class, tensor, why string }{
 		"phi3 gpt2 gpt_neox olmo olmo2 olmoe deepseek_v2 deepseek_v3", why: AutoregressiveReason},
 }
 
-// refused returns an error for a network that is known and not read.
-func refused(src *Source, facts Facts) error {
+// checkUnread returns an error for a network that is known and not read.
+func checkUnread(src *Source, facts Facts) error {
 	for _, u := range unread {
-		if facts.Type != "" && slices.Contains(strings.Fields(u.kinds), facts.Type) ||
-			u.class != "" && facts.Mentions(u.class) || u.tensor != "" && src.HasTensor(u.tensor) {
-			return fmt.Errorf("%s is not read (model_type %q, %s): it is %s", u.model, facts.Type,
-				strings.Join(append(facts.Classes, "no architectures")[:1], ""), u.why)
+		byType := facts.Type != "" && slices.Contains(strings.Fields(u.kinds), facts.Type)
+		byClass := u.class != "" && facts.Mentions(u.class)
+		byTensor := u.tensor != "" && src.HasTensor(u.tensor)
+		if byType || byClass || byTensor {
+			class := append(facts.Classes, "no architectures")[0]
+			return fmt.Errorf("%s is not read (model_type %q, %s): it is %s", u.model, facts.Type, class,
+				u.why)
 		}
 	}
 	return nil
 }
 
 // formatOf returns the format that reads a source: the one that has its kind or, where config.json
-// names none, the one whose tensors it has.
+// names none, the one whose tensors it has. The kind comes first because networks that compute
+// different things may have tensors of the same names.
 func formatOf(src *Source) (*Format, error) {
 	kind := src.KindOverride
 	if kind == "" {
 		facts := src.Facts()
-		if err := refused(src, facts); err != nil {
+		if err := checkUnread(src, facts); err != nil {
 			return nil, err
 		}
 		kind = facts.Type
@@ -90,11 +98,15 @@ func formatOf(src *Source) (*Format, error) {
 	var kinds, names []string
 	for i := range formats {
 		f := &formats[i]
-		if kind != "" && slices.Contains(f.Kinds, kind) ||
-			src.KindOverride == "" && (kind == "" || f.Kinds == nil) && f.Match(src) {
+		if kind != "" && slices.Contains(f.Kinds, kind) {
 			return f, nil
 		}
-		kinds, names = append(kinds, f.Kinds...), append(names, f.Name)
+		byTensors := src.KindOverride == "" && (kind == "" || f.Kinds == nil)
+		if byTensors && f.Match(src) {
+			return f, nil
+		}
+		kinds = append(kinds, f.Kinds...)
+		names = append(names, f.Name)
 	}
 	slices.Sort(kinds)
 	slices.Sort(names)

@@ -52,24 +52,33 @@ type Loaded struct {
 
 // Info describes a loaded network.
 type Info struct {
-	Architecture string         `json:"architecture"` // "" from a Format means its name
+	// Architecture is "" from a Format for its name.
+	Architecture string         `json:"architecture"`
 	Sizes        map[string]int `json:"sizes"`
 	Parameters   int            `json:"parameters"`
-	Tokenizer    string         `json:"tokenizer,omitempty"` // where it comes from, in words
-	// tensors in the files that the network does not use
+
+	// Tokenizer says where the tokenizer comes from, in words.
+	Tokenizer string `json:"tokenizer,omitempty"`
+
+	// Unused are tensors in the files that the network does not use.
 	Unused []string `json:"unused,omitempty"`
-	// where tensor shapes overruled config.json
+
+	// Notes say where tensor shapes overruled config.json, and what of it is not done.
 	Notes []string `json:"notes,omitempty"`
 }
 
 // Format is one published architecture.
 type Format struct {
 	Name string
+
 	// Kinds are the values of model_type that it reads, and names of kinds that config.json cannot
 	// tell; nil for a format without model_type.
 	Kinds []string
-	Match func(src *Source) bool // by config.json and tensor names, where no kind is known
-	Load  func(src *Source, o Options) (*Loaded, error)
+
+	// Match decides by config.json and tensor names, where no kind is known.
+	Match func(src *Source) bool
+
+	Load func(src *Source, o Options) (*Loaded, error)
 
 	// Companions are the repositories of the other networks that a model on the hub needs, such as
 	// its image tokenizer, by the model's repository and by the folder that would hold the network.
@@ -99,14 +108,16 @@ func (l *Loaded) complete(src *Source, o Options) error {
 	if l.Kind == "" {
 		l.Kind = KindTokens
 	}
-	if f := codecFormat(src); l.Kind == KindImage && l.Codec == nil && f != nil {
-		l.Codec = func() (Codec, error) { return f.loadDecoder(src, o) }
+	if l.Kind == KindImage && l.Codec == nil {
+		if f := codecFormat(src); f != nil {
+			l.Codec = func() (Codec, error) { return f.loadDecoder(src, o) }
+		}
 	}
 	if len(src.Config) == 0 {
 		return nil
 	}
-	own := struct {
+	config := struct {
 		Recipe *string `json:"unmask_recipe"`
 	}{&l.Recipe}
-	return DecodeConfig(src, &own)
+	return DecodeConfig(src, &config)
 }

@@ -13,23 +13,50 @@ import (
 
 // Spec describes the sequences that a model was trained on.
 type Spec struct {
-	Shape    []int // [1024] for text, [16, 16] for an image's codes
-	Outcomes int   // tokens 0..Outcomes-1 can be drawn
-	Mask     int32 // the id of a masked position: not an outcome, or one that is never drawn
-	Fixed    bool  // sequences have exactly the length of Shape; otherwise they may be shorter
-	Ragged   bool  // sequences of one batch may have different lengths
-	// size of a block; positions see their own block and those before it; 0: they see all
-	Block     int
-	Blocks    Blocks  // how blocks lie where they open one after another
-	Causal    Causal  // how final tokens go through a Feeder
-	Growth    *Growth // nil: the length of a sequence is fixed
-	Sparse    bool    // passes may leave positions out, see Batch.Kept and Batch.Shadows
-	Shifted   bool    // the network's own output at a position predicts the next one, see Raw
-	EndTokens []int32 // tokens that end a text
-	// tokens around every text, which is not shown with them: an encoder's first and last
-	BeforeText, AfterText []int32
-	Classes               int  // classes are 0..Classes-1; 0: the model is not class-conditional
-	Prompt                bool // sequences are conditioned on a prompt
+	// Shape is [1024] for text, [16, 16] for an image's codes.
+	Shape []int
+
+	// Outcomes is the number of tokens that can be drawn: 0..Outcomes-1.
+	Outcomes int
+
+	// Mask is the id of a masked position: not an outcome, or one that is never drawn.
+	Mask int32
+
+	// Fixed means that sequences have exactly the length of Shape; otherwise they may be shorter.
+	Fixed bool
+
+	// Ragged means that sequences of one batch may have different lengths.
+	Ragged bool
+
+	// Block is the size of a block: positions see their own block and those before it. 0 means that
+	// they see all others. Blocks says how blocks lie where they open one after another.
+	Block  int
+	Blocks Blocks
+
+	// Causal says how final tokens go through a Feeder.
+	Causal Causal
+
+	// Growth is nil if the length of a sequence is fixed.
+	Growth *Growth
+
+	// Sparse means that passes may leave positions out, see Batch.Kept and Batch.Shadows.
+	Sparse bool
+
+	// Shifted means that the network's own output at a position predicts the next one, see Raw.
+	Shifted bool
+
+	// EndTokens are tokens that end a text.
+	EndTokens []int32
+
+	// BeforeText and AfterText are the tokens around every text, which are not shown with it: an
+	// encoder's first and last.
+	BeforeText []int32
+	AfterText  []int32
+
+	// Classes is the number of classes, 0..Classes-1; 0 means that the model is not
+	// class-conditional. Prompt means that sequences are conditioned on a prompt.
+	Classes int
+	Prompt  bool
 }
 
 // Blocks says how the blocks of a model with Spec.Block lie in a sequence that opens block after
@@ -71,7 +98,8 @@ const (
 // them, or UsualLength and the tokens around every text where the network's longest sequence is a
 // bound of its position encoding (131072 of Dream's), not a length that it was made for.
 func (s Spec) DefaultLength() int {
-	if n := s.Length(); s.Fixed || len(s.Shape) > 1 || n <= longCanvas {
+	n := s.Length()
+	if s.Fixed || len(s.Shape) > 1 || n <= longCanvas {
 		return n
 	}
 	return DefaultTextLength + s.SpecialCount()

@@ -17,24 +17,34 @@ import (
 type Network struct {
 	Shared
 	Passes
+
+	// ModelSpec is what Spec returns.
 	ModelSpec Spec
-	Head      backend.Head
-	// the head of the marginals' Raw, where it differs: without a bias that forbids the mask
+
+	// Head is the output head of the marginals, and RawHead that of their Raw where it differs: it
+	// is without a bias that forbids the mask.
+	Head    backend.Head
 	RawHead *backend.Head
-	Width   int // of the hidden states
-	// floats of working memory for each row of a pass, for Sized
+
+	// Width is that of the hidden states.
+	Width int
+
+	// RowSize is the number of floats of working memory for each row of a pass, for Sized.
 	RowSize int
 
 	// Begin, when not nil, is called with each batch before its passes.
 	Begin func(b *Batch) error
+
 	// Pass computes the rows of p. It returns their hidden states [rows of left, Width] and the rows
-	// that it computed to the end: p or, if p.Read is not nil, p.Pick(p.Read). Keys and values go
-	// to the tensors of p.KV.
+	// that it computed to the end: p or, if p.ReadRows is not nil, p.Pick(p.ReadRows). Keys and values
+	// go to the tensors of p.KV.
 	Pass func(ctx context.Context, p *Pass) (hidden *tensor.Dense, left *Pass, err error)
+
 	// Finish, when not nil, returns the head's input for n hidden states [n, Width], a copy that it
 	// may change.
 	Finish func(hidden *tensor.Dense, n int) *tensor.Dense
-	// Last, when not nil, is Finish for HiddenStates: it ends before the head's own layers.
+
+	// FinishStates, when not nil, is Finish for HiddenStates: it ends before the head's own layers.
 	FinishStates func(hidden *tensor.Dense, n int) *tensor.Dense
 
 	// SharesWith, when not nil, is a network whose lock and working memory are used instead of this
@@ -43,22 +53,31 @@ type Network struct {
 
 	memory    networkMemory
 	marginals networkMarginals
-	shifted   Batch // with Spec.Shifted, the batch with other rows to read
+
+	// shifted is, with Spec.Shifted, a copy of the batch that reads the rows which predict those that
+	// the caller reads.
+	shifted Batch
 }
 
 // networkMemory is the memory of the latest passes' results.
 type networkMemory struct {
-	hidden   *tensor.Dense // [sequences*(Extra+length), Width]
-	finished *tensor.Dense // [rows, Width] the hidden states that the head reads
-	rows     []int32       // their indexes in hidden
-	read     []int32
+	// hidden, [sequences*(Extra+length), Width], are the hidden states of all passes of the batch.
+	hidden *tensor.Dense
+
+	// gathered, [rows, Width], are the hidden states of one call of the head, and rows their indexes
+	// in hidden.
+	gathered *tensor.Dense
+	rows     []int32
+
+	// read is the memory of shifted.ReadRows.
+	read []int32
 }
 
 // networkMarginals are the Marginals of a Network.
 type networkMarginals struct {
 	HeadMarginals
-	raw HeadMarginals
-	of  *Network
+	raw     HeadMarginals
+	network *Network
 }
 
 // Raw implements model.Raw: outputs that are not shifted, through Network.RawHead.
@@ -67,12 +86,13 @@ func (m *networkMarginals) Raw() Marginals { return &m.raw }
 // Hidden implements HiddenStates.
 func (m *networkMarginals) Hidden(rows []int32) (states []float32, width int, err error) {
 	defer backend.Recover(&err)
-	last := m.of.Finish
-	if m.of.FinishStates != nil {
-		last = m.of.FinishStates
+	n := m.network
+	finish := n.Finish
+	if n.FinishStates != nil {
+		finish = n.FinishStates
 	}
 	for part := range slices.Chunk(rows, HeadRows) {
-		x := m.of.project(part, false, last)
+		x := n.project(part, false, finish)
 		width = x.Shape()[1]
 		read := make([]float32, len(part)*width)
 		m.Backend.Read(read, x, 0)
@@ -124,14 +144,16 @@ func (n *Network) Refine(ctx context.Context, b *Batch, rows []int32) (Marginals
 func (n *Network) ComputeRows(ctx context.Context, b *Batch, rows []int32) (Marginals, error) {
 	for i, r := range rows {
 		if r < 0 || int(r) >= b.Size*b.Length {
-			return nil, fmt.Errorf("row %d of a partial pass is %d, want 0 to %d", i, r, b.Size*b.Length-1)
+			return nil, fmt.Errorf("row %d of a partial pass is %d, want 0 to %d", i, r,
+				b.Size*b.Length-1)
 		}
 	}
 	return n.compute(ctx, b, func(b *Batch) error { return n.Partial(b, rows) })
 }
 
-// compute cuts a batch into passes, which leave their results in n.memory.hidden.
-func (n *Network) compute(ctx context.Context, b *Batch, cut func(*Batch) error) (_ Marginals,
+// compute makes the passes into which begin cuts a batch. They leave their results in
+// n.memory.hidden.
+func (n *Network) compute(ctx context.Context, b *Batch, begin func(*Batch) error) (_ Marginals,
 	err error) {
 	defer backend.Recover(&err)
 	if err := b.Check(n.ModelSpec); err != nil {
@@ -142,17 +164,20 @@ func (n *Network) compute(ctx context.Context, b *Batch, cut func(*Batch) error)
 			return nil, err
 		}
 	}
-	w := &n.owner().memory
+
+	memory := &n.owner().memory
 	if n.ModelSpec.Shifted && b.ReadRows != nil {
-		w.read = appendSources(slices.Grow(w.read, 1)[:0], b.ReadRows, b.Length)
+		// Grow makes an empty list that is not nil, which would mean all rows.
+		memory.read = appendSources(slices.Grow(memory.read, 1)[:0], b.ReadRows, b.Length)
 		n.shifted = *b
-		n.shifted.ReadRows = w.read
+		n.shifted.ReadRows = memory.read
 		b = &n.shifted
 	}
-	if err := cut(b); err != nil {
+	if err := begin(b); err != nil {
 		return nil, err
 	}
-	w.hidden = backend.Grow(n.Backend, w.hidden, b.Size*(n.Extra+b.Length), n.Width)
+	rows := b.Size * (n.Extra + b.Length)
+	memory.hidden = backend.Grow(n.Backend, memory.hidden, rows, n.Width)
 	for p := n.Next(); p != nil; p = n.Next() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -162,65 +187,78 @@ func (n *Network) compute(ctx context.Context, b *Batch, cut func(*Batch) error)
 			return nil, err
 		}
 		if left.Len() > 0 {
-			n.Backend.Scatter(w.hidden, hidden, left.ResultRows)
+			n.Backend.Scatter(memory.hidden, hidden, left.ResultRows)
 		}
 	}
-	return n.results(b), nil
+	return n.marginalsOver(b), nil
 }
 
-// results returns the marginals of the latest passes, over a batch.
-func (n *Network) results(b *Batch) *networkMarginals {
+// marginalsOver returns the marginals of the latest passes, over a batch.
+func (n *Network) marginalsOver(b *Batch) *networkMarginals {
 	m := &n.marginals
-	if m.Project == nil {
-		raw := n.Head
-		if n.RawHead != nil {
-			raw = *n.RawHead
-		}
-		m.HeadMarginals = HeadMarginals{Backend: n.Backend, Head: n.Head,
-			Project: func(rows []int32) *tensor.Dense {
-				return n.project(rows, n.ModelSpec.Shifted,
-					n.Finish)
-			}}
-		m.raw = HeadMarginals{Backend: n.Backend, Head: raw,
-			Project: func(rows []int32) *tensor.Dense { return n.project(rows, false, n.Finish) }}
-		m.of = n
+	if m.network == nil {
+		n.makeMarginals(m)
 	}
-	m.Length, m.raw.Length = b.Length, b.Length
-	m.Rows, m.raw.Rows = b.Size*b.Length, b.Size*b.Length
+	for _, h := range []*HeadMarginals{&m.HeadMarginals, &m.raw} {
+		h.Length = b.Length
+		h.Rows = b.Size * b.Length
+	}
 	return m
 }
 
-// project returns what finish makes of rows of the latest batch, such as the head's input.
+// makeMarginals sets what is the same for all batches.
+func (n *Network) makeMarginals(m *networkMarginals) {
+	m.network = n
+	m.HeadMarginals = HeadMarginals{
+		Backend: n.Backend,
+		Head:    n.Head,
+		Project: func(rows []int32) *tensor.Dense {
+			return n.project(rows, n.ModelSpec.Shifted, n.Finish)
+		},
+	}
+	m.raw = HeadMarginals{
+		Backend: n.Backend,
+		Head:    n.Head,
+		Project: func(rows []int32) *tensor.Dense { return n.project(rows, false, n.Finish) },
+	}
+	if n.RawHead != nil {
+		m.raw.Head = *n.RawHead
+	}
+}
+
+// project returns what finish makes of rows of the latest batch, such as the head's input. With
+// shifted these are the rows that predict the given ones.
 func (n *Network) project(rows []int32, shifted bool,
 	finish func(hidden *tensor.Dense, n int) *tensor.Dense) *tensor.Dense {
-	w, length := &n.owner().memory, n.marginals.Length
+	memory := &n.owner().memory
+	length := n.marginals.Length
 	if shifted {
-		w.rows = appendSources(w.rows[:0], rows, length)
-		rows = w.rows
+		memory.rows = appendSources(memory.rows[:0], rows, length)
+		rows = memory.rows
 	}
-	if n.Extra > 0 {
-		w.rows = append(w.rows[:0], rows...)
-		for i, row := range w.rows {
-			w.rows[i] = row + (row/int32(length)+1)*int32(n.Extra)
+	if n.Extra > 0 { // each sequence of hidden begins with extra rows
+		memory.rows = append(memory.rows[:0], rows...)
+		for i, row := range memory.rows {
+			memory.rows[i] = row + (row/int32(length)+1)*int32(n.Extra)
 		}
-		rows = w.rows
+		rows = memory.rows
 	}
-	w.finished = backend.Grow(n.Backend, w.finished, len(rows), n.Width)
-	n.Backend.Gather(w.finished, w.hidden, rows)
+	memory.gathered = backend.Grow(n.Backend, memory.gathered, len(rows), n.Width)
+	n.Backend.Gather(memory.gathered, memory.hidden, rows)
 	if finish == nil {
-		return w.finished
+		return memory.gathered
 	}
-	return finish(w.finished, len(rows))
+	return finish(memory.gathered, len(rows))
 }
 
 // appendSources appends the rows whose outputs predict the given rows where predictions are
 // shifted: the rows before, except that position 0 keeps its own.
-func appendSources(to, rows []int32, length int) []int32 {
+func appendSources(sources, rows []int32, length int) []int32 {
 	for _, r := range rows {
 		if int(r)%length > 0 {
 			r--
 		}
-		to = append(to, r)
+		sources = append(sources, r)
 	}
-	return to
+	return sources
 }

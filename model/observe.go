@@ -22,7 +22,7 @@ type Observer interface {
 
 // ObserveHidden passes the residual stream before a block to the batch's observer.
 func (q *Pass) ObserveHidden(block int, x *tensor.Dense) {
-	if o := q.of.batch.Observer; o != nil {
+	if o := q.passes.batch.Observer; o != nil {
 		o.Hidden(block, q, x)
 	}
 }
@@ -37,7 +37,8 @@ func (q *Pass) RunBlocks(ctx context.Context, x *tensor.Dense, blocks int,
 			return nil, err
 		}
 		q.ObserveHidden(i, x)
-		if q = block(i, q); q.Len() == 0 {
+		q = block(i, q)
+		if q.Len() == 0 {
 			return q, nil
 		}
 	}
@@ -47,7 +48,7 @@ func (q *Pass) RunBlocks(ctx context.Context, x *tensor.Dense, blocks int,
 
 // ObserveAttention passes a block's queries, keys and values to the batch's observer.
 func (q *Pass) ObserveAttention(block int, queries *tensor.Dense, layer *attention.Layer) {
-	if o := q.of.batch.Observer; o != nil {
+	if o := q.passes.batch.Observer; o != nil {
 		k, v := q.KV(block)
 		o.Attention(block, q, queries, k, v, layer.Shape(q.Keys))
 	}

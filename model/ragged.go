@@ -3,14 +3,15 @@ package model
 import "slices"
 
 // NewRaggedBatch returns a batch of sequences of any lengths, with the time of their masks. Rows to
-// read are the caller's to set; Row returns the row of a position.
+// read are the caller's to set.
 func NewRaggedBatch(s Spec, list [][]int32) *Batch {
 	b := &Batch{Size: len(list)}
 	for _, tokens := range list {
 		b.Length = max(b.Length, len(tokens))
 	}
 	for _, tokens := range list {
-		b.Tokens = append(append(b.Tokens, tokens...), make([]int32, b.Length-len(tokens))...)
+		b.Tokens = append(b.Tokens, tokens...)
+		b.Tokens = append(b.Tokens, make([]int32, b.Length-len(tokens))...) // not in use
 		b.Time = append(b.Time, float64(s.CountMasked(tokens))/float64(len(tokens)))
 		b.Lengths = append(b.Lengths, len(tokens))
 	}
@@ -30,9 +31,13 @@ func VisitGroups(s Spec, list [][]int32, visit func(group []int) error) error {
 	order := Indexes(0, len(list))
 	slices.SortStableFunc(order, func(a, b int) int { return len(list[a]) - len(list[b]) })
 	for len(order) > 0 {
-		n, first := 1, len(list[order[0]])
-		for n < len(order) && len(list[order[n]])*(n+1) <= groupRows &&
-			(s.Ragged || len(list[order[n]]) == first) {
+		n := 1
+		shortest := len(list[order[0]])
+		for n < len(order) {
+			length := len(list[order[n]])
+			if length*(n+1) > groupRows || !s.Ragged && length != shortest {
+				break
+			}
 			n++
 		}
 		if err := visit(order[:n]); err != nil {
@@ -43,7 +48,7 @@ func VisitGroups(s Spec, list [][]int32, visit func(group []int) error) error {
 	return nil
 }
 
-// Indexes returns from..to-1.
+// Indexes returns the numbers from..to-1.
 func Indexes(from, to int) []int {
 	list := make([]int, to-from)
 	for i := range list {
@@ -55,8 +60,8 @@ func Indexes(from, to int) []int {
 // Pick returns the elements of a list at indexes.
 func Pick[T any](list []T, indexes []int) []T {
 	out := make([]T, len(indexes))
-	for i, at := range indexes {
-		out[i] = list[at]
+	for i, index := range indexes {
+		out[i] = list[index]
 	}
 	return out
 }

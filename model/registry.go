@@ -27,14 +27,25 @@ type Options struct {
 
 // Source holds the files of a model.
 type Source struct {
-	Name         string // for error messages
-	Repo         string // org/name on the hub, where the files come from there; "" if that is unknown
-	KindOverride string // kind that replaces what config.json says or leaves open; see Format.Kinds
-	Config       []byte // config.json
-	Set          *weights.Set
-	Files        fs.FS // its directory
+	// Name is for error messages.
+	Name string
 
-	Notes []string // about what config.json has, see CheckKeys
+	// Repo is org/name on the hub, where the files come from there; "" if that is unknown.
+	Repo string
+
+	// KindOverride is a kind that replaces what config.json says or leaves open; see Format.Kinds.
+	KindOverride string
+
+	// Config is config.json.
+	Config []byte
+
+	Set *weights.Set
+
+	// Files is the model's directory.
+	Files fs.FS
+
+	// Notes are about what config.json has, see CheckKeys.
+	Notes []string
 
 	// Template is the chat template that the authors' program has in place of the files', "" for
 	// theirs. Load sets it.
@@ -44,8 +55,11 @@ type Source struct {
 	// it knows none. It may be nil.
 	LocateFolder func(folder string) (dir string, err error)
 
-	dir  string // the directory of Files; "" for an embedded model and for a GGUF file
-	gguf string // the GGUF file; "" for other models
+	// dir is the directory of Files; "" for an embedded model and for a GGUF file.
+	dir string
+
+	// gguf is the GGUF file; "" for other models.
+	gguf string
 }
 
 // Open opens a model: a directory with config.json and model.safetensors or its shards; the
@@ -98,17 +112,23 @@ func OpenFS(files fs.FS, name string) (*Source, error) {
 // maxConfig is the largest config.json in bytes; published ones have a few thousand.
 const maxConfig = 1 << 20
 
+// readConfig reads config.json, or that of the encoder in a folder of Laya's.
 func readConfig(files fs.FS, name string) ([]byte, error) {
-	path := filepath.Join(name, "config.json")
 	config, err := ReadFile(files, "config.json", maxConfig)
-	if _, laya := fs.Stat(files, "rl_agent_config.json"); err != nil && laya == nil {
+	if err != nil && exists(files, "rl_agent_config.json") {
 		config, err = ReadFile(files, "encoder/config.json", maxConfig)
 	}
-	if _, adapter := fs.Stat(files, "adapter_config.json"); err != nil && adapter == nil {
+	if err != nil && exists(files, "adapter_config.json") {
 		err = fmt.Errorf("%w; there is adapter_config.json: an adapter (LoRA) without its network is not "+
 			"read", err)
 	}
-	return config, param.AtPlace(path, err)
+	return config, param.AtPlace(filepath.Join(name, "config.json"), err)
+}
+
+// exists reports whether there is a file or folder of a name.
+func exists(files fs.FS, name string) bool {
+	_, err := fs.Stat(files, name)
+	return err == nil
 }
 
 // ReadFile reads a regular file of at most `most` bytes. Errors do not name the file; one about a
@@ -124,7 +144,10 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%d bytes, want at most %d", info.Size(), most)
 	}
 	data, err := fs.ReadFile(files, name)
-	return data, cmp.Or(atomicfile.WithoutPath(err), sniff.CheckPlaceholder(data))
+	if err != nil {
+		return data, atomicfile.WithoutPath(err)
+	}
+	return data, sniff.CheckPlaceholder(data)
 }
 
 // Load finds the source's format and loads the model. It releases the weights afterwards, because
@@ -138,16 +161,16 @@ func Load(src *Source, o Options) (_ *Loaded, err error) {
 	if err := src.checkPlain(); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
-	as := src.KindOverride
+	asKind := src.KindOverride // a format may change it
 	m, err := f.Load(src, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", src.Name, f.Name, err)
 	}
 	m.Info.Architecture = cmp.Or(m.Info.Architecture, f.Name)
 	m.Info.Notes = append(m.Info.Notes, src.Notes...)
-	if as != "" {
-		m.Info.Notes = append(m.Info.Notes, fmt.Sprintf("read as %s, as asked for; model_type is %q", as,
-			src.Facts().Type))
+	if asKind != "" {
+		m.Info.Notes = append(m.Info.Notes, fmt.Sprintf("read as %s, as asked for; model_type is %q",
+			asKind, src.Facts().Type))
 	}
 	if err := m.complete(src, o); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
@@ -177,10 +200,10 @@ func (s *Source) HasTensor(suffix string) bool {
 func (o Options) Bind(root any, set *weights.Set, by weights.BindOptions,
 	load func(Options) error) (found weights.Report, err error) {
 	by.Report = &found
-	if err = weights.Bind(root, set, by); err == nil {
-		err = load(o)
+	if err := weights.Bind(root, set, by); err != nil {
+		return found, err
 	}
-	return found, err
+	return found, load(o)
 }
 
 // Parameters returns the number of elements of the named tensors.

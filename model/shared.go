@@ -22,30 +22,35 @@ type Locker interface {
 // LockOf returns the lock of a Denoiser's working memory. A Denoiser that is not a Locker must stay
 // in one goroutine; its lock does nothing.
 func LockOf(d Denoiser) sync.Locker {
-	if t, ok := d.(Locker); ok {
-		return t.Locker()
+	if l, ok := d.(Locker); ok {
+		return l.Locker()
 	}
-	return free{}
+	return noLock{}
 }
 
-// Turn waits until a model may be called once more, beside others who call it, and returns what is
-// called after it; nil: it may at once.
+// Turn blocks until the caller may run one pass and returns the function that ends its turn, so
+// that long work shares a model fairly with others. A nil Turn never blocks.
 type Turn func(context.Context) (done func(), err error)
 
-// Acquire waits for the turn to call d and takes its lock, until done is called.
+// Acquire waits for the turn to call d and takes d's lock. Both end when done is called.
 func (t Turn) Acquire(ctx context.Context, d Denoiser) (done func(), err error) {
-	over := func() {}
+	endTurn := func() {}
 	if t != nil {
-		if over, err = t(ctx); err != nil {
+		endTurn, err = t(ctx)
+		if err != nil {
 			return nil, err
 		}
 	}
 	lock := LockOf(d)
 	lock.Lock()
-	return func() { lock.Unlock(); over() }, nil
+	return func() {
+		lock.Unlock()
+		endTurn()
+	}, nil
 }
 
-type free struct{}
+// noLock is the lock of a Denoiser that stays in one goroutine.
+type noLock struct{}
 
-func (free) Lock()   {}
-func (free) Unlock() {}
+func (noLock) Lock()   {}
+func (noLock) Unlock() {}

@@ -6,11 +6,14 @@ import (
 	"unmask/weights"
 )
 
-// ConfigSizes puts the sizes in a config.json beside those of the tensors, and keeps the first
+// ConfigSizes compares the sizes in a config.json with those of the tensors, and keeps the first
 // error.
 type ConfigSizes struct {
-	Notes []string // where config.json has another size than the tensors
-	Err   error
+	// Notes say where config.json has another size than the tensors.
+	Notes []string
+
+	// Err is the first error.
+	Err error
 }
 
 // CompleteSize completes a size of a network that the tensors have, 0 if they do not show it, with

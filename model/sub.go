@@ -43,9 +43,11 @@ func openPipeline(dir string) (src *Source, ok bool, err error) {
 func (s *Source) OpenSub(folder, what string) (*Source, error) {
 	if info, err := fs.Stat(s.Files, folder); err != nil || !info.IsDir() {
 		if s.LocateFolder != nil {
-			if dir, err := s.LocateFolder(folder); err != nil {
+			dir, err := s.LocateFolder(folder)
+			if err != nil {
 				return nil, err
-			} else if dir != "" {
+			}
+			if dir != "" {
 				return Open(dir)
 			}
 		}

@@ -11,27 +11,29 @@ import (
 
 // StartTokenizer begins to read the tokenizer of a model's files, tokenizer.json or vocab.json and
 // merges.txt beside the weights or, without them, a built-in by its name in config.json (such as
-// "gpt2"). The function that it returns waits for it, and also tells people where it is from.
-func (s *Source) StartTokenizer(name string) func() (t tokenizers.Tokenizer, from string,
-	err error) {
+// "gpt2"). The function that it returns waits for the tokenizer, and also returns where it is from,
+// for people.
+func (s *Source) StartTokenizer(name string) (wait func() (t tokenizers.Tokenizer, from string,
+	err error)) {
 	type result struct {
-		t    tokenizers.Tokenizer
-		from string
-		err  error
+		tokenizer tokenizers.Tokenizer
+		from      string
+		err       error
 	}
 	done := make(chan result, 1)
 	go func() { // GPT-2's takes 80 ms the first time, which loading the weights hides
-		t, from, err := s.tokenizer(name)
+		t, from, err := s.readTokenizer(name)
 		done <- result{t, from, err}
 	}()
 	return func() (tokenizers.Tokenizer, string, error) {
 		r := <-done
-		return r.t, r.from, r.err
+		return r.tokenizer, r.from, r.err
 	}
 }
 
-func (s *Source) tokenizer(name string) (tokenizers.Tokenizer, string, error) {
-	t, from, err := tokenizers.Tokenizer(nil), "", error(fs.ErrNotExist)
+// readTokenizer reads the tokenizer that StartTokenizer returns.
+func (s *Source) readTokenizer(name string) (t tokenizers.Tokenizer, from string, err error) {
+	err = fs.ErrNotExist
 	if s.Files != nil { // tensors made in memory have none
 		t, from, err = tokenizers.ParseFS(s.Files)
 	}
@@ -43,12 +45,13 @@ func (s *Source) tokenizer(name string) (tokenizers.Tokenizer, string, error) {
 	case path.Base(name) == "gpt2":
 		return tokenizers.GPT2(), name, nil
 	}
-	return nil, "", missing(fmt.Sprintf("tokenizer is %q, want gpt2 or a %s beside config.json", name,
-		tokenizers.Files[0]))
+	return nil, "", missingTokenizerError(fmt.Sprintf(
+		"tokenizer is %q, want gpt2 or a %s beside config.json", name, tokenizers.Files[0]))
 }
 
-// missing is the error of a model without tokenizer, an fs.ErrNotExist.
-type missing string
+// missingTokenizerError is the error of a model without tokenizer. It is an fs.ErrNotExist, because
+// a model of token ids can do without.
+type missingTokenizerError string
 
-func (m missing) Error() string        { return string(m) }
-func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
+func (m missingTokenizerError) Error() string        { return string(m) }
+func (m missingTokenizerError) Is(target error) bool { return target == fs.ErrNotExist }

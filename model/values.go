@@ -11,20 +11,30 @@ import (
 )
 
 // Values reads the keys of config.json, or of an object in it, one by one. It keeps the first error
-// and the keys that were asked for, see Source.Unknown.
+// and the keys that were read, see Source.NoteUnknownKeys. A reader calls its methods for all keys
+// and looks at Err once, at the end.
 type Values struct {
-	Path string                     // of the file, for errors; "": config.json
-	Keys map[string]json.RawMessage // null is as if it were missing
-	Seen []string
-	Err  error
+	// Path is that of the file, for errors; "" means config.json.
+	Path string
 
-	in *Values // that keeps the errors of an object; nil: it does itself
+	// Keys are the keys of the object. A null is as if it were missing.
+	Keys map[string]json.RawMessage
+
+	// Seen are the keys that were read.
+	Seen []string
+
+	// Err is the first error.
+	Err error
+
+	// parent keeps the errors of an object in it; nil for the file itself.
+	parent *Values
 }
 
-// ConfigValues returns those of config.json.
+// ConfigValues returns the values of config.json.
 func (s *Source) ConfigValues() *Values {
-	v := &Values{Keys: map[string]json.RawMessage{}}
-	if v.Err = DecodeConfig(s, &v.Keys); v.Keys == nil {
+	v := &Values{}
+	v.Err = DecodeConfig(s, &v.Keys)
+	if v.Keys == nil {
 		v.Keys = map[string]json.RawMessage{}
 	}
 	return v
@@ -32,15 +42,15 @@ func (s *Source) ConfigValues() *Values {
 
 // Object returns the values of an object, which are none where it is missing.
 func (v *Values) Object(key string) *Values {
-	o := &Values{Keys: map[string]json.RawMessage{}, in: v}
+	o := &Values{Keys: map[string]json.RawMessage{}, parent: v}
 	v.Read(key, &o.Keys, "an object")
 	return o
 }
 
 // Fail keeps an error, after the file's name, unless there was one before.
 func (v *Values) Fail(format string, args ...any) {
-	if v.in != nil {
-		v.in.Fail(format, args...)
+	if v.parent != nil {
+		v.parent.Fail(format, args...)
 	} else if v.Err == nil {
 		v.Err = fmt.Errorf(cmp.Or(v.Path, "config.json")+": "+format, args...)
 	}
@@ -53,12 +63,13 @@ func (v *Values) Has(key string) bool {
 	return ok && string(raw) != "null"
 }
 
-// Read decodes a key's value and reports whether it is present; want is what it must be, in words.
-func (v *Values) Read(key string, to any, want string) bool {
+// Read decodes a key's value into `value`, a pointer, and reports whether it is present; want is
+// what it must be, in words.
+func (v *Values) Read(key string, value any, want string) bool {
 	if !v.Has(key) {
 		return false
 	}
-	if json.Unmarshal(v.Keys[key], to) != nil {
+	if json.Unmarshal(v.Keys[key], value) != nil {
 		v.Fail("%s is %s, want %s", key, v.Excerpt(key), want)
 		return false
 	}
@@ -84,11 +95,13 @@ func (v *Values) Int(key string) *int {
 	return nil
 }
 
-// BoundedInt reads an integer from least to most; a missing one is `otherwise`, where one below
-// least makes it an error. The result is within the bounds also where there was an error.
-func (v *Values) BoundedInt(key string, otherwise, least, most int) int {
-	n := otherwise
-	if !v.Read(key, &n, "a whole number") && n < least {
+// BoundedInt reads an integer from least to most. A missing one is `missing`, where one below least
+// makes that an error. The result is within the bounds also where there was an error, so that a
+// reader can go on with it.
+func (v *Values) BoundedInt(key string, missing, least, most int) int {
+	n := missing
+	found := v.Read(key, &n, "a whole number")
+	if !found && n < least {
 		v.Fail("%s is missing, want %d to %d", key, least, most)
 	} else if n < least || n > most {
 		v.Fail("%s is %d, want %d to %d", key, n, least, most)
@@ -96,9 +109,9 @@ func (v *Values) BoundedInt(key string, otherwise, least, most int) int {
 	return max(min(n, most), least)
 }
 
-// PositiveNumber reads a number above 0; a missing one is `otherwise`.
-func (v *Values) PositiveNumber(key string, otherwise float64) float64 {
-	x := otherwise
+// PositiveNumber reads a number above 0; a missing one is `missing`.
+func (v *Values) PositiveNumber(key string, missing float64) float64 {
+	x := missing
 	v.Read(key, &x, "a number")
 	if !(x > 0) || x > math.MaxFloat32 {
 		v.Fail("%s is %v, want a finite number above 0", key, x)
@@ -112,10 +125,10 @@ func (v *Values) Text(key string) (s string) {
 	return s
 }
 
-// Bool reads true or false; a missing one is `otherwise`.
-func (v *Values) Bool(key string, otherwise bool) bool {
-	v.Read(key, &otherwise, "true or false")
-	return otherwise
+// Bool reads true or false; a missing one is `missing`.
+func (v *Values) Bool(key string, missing bool) bool {
+	v.Read(key, &missing, "true or false")
+	return missing
 }
 
 // RequireValues keeps an error for values that a network does not compute. Missing keys have the
