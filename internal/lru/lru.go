@@ -1,4 +1,5 @@
-// Package lru keeps values up to a number of bytes, those of each owner that were used last.
+// Package lru keeps values up to a number of bytes. Where it must drop some, it drops those of the
+// owner that takes the most, so that one client's values cannot push out everybody else's.
 package lru
 
 import (
@@ -8,11 +9,15 @@ import (
 
 // Cache keeps values by their keys. Goroutines may share one.
 type Cache[K comparable, V any] struct {
-	most int64
+	maxBytes int64
 
-	mu    sync.Mutex
-	used  map[string]int64 // bytes by owner
-	order list.List        // of *entry, the last used first
+	mu sync.Mutex
+
+	// used are the bytes of each owner.
+	used map[string]int64
+
+	// order has the *entry values, the most recently used first; byKey are its elements.
+	order list.List
 	byKey map[K]*list.Element
 }
 
@@ -23,49 +28,61 @@ type entry[K comparable, V any] struct {
 	bytes int64
 }
 
-// New returns an empty cache of about so many bytes.
-func New[K comparable, V any](most int64) *Cache[K, V] {
-	return &Cache[K, V]{most: most, used: map[string]int64{}, byKey: map[K]*list.Element{}}
+// New returns an empty cache of at most maxBytes bytes.
+func New[K comparable, V any](maxBytes int64) *Cache[K, V] {
+	return &Cache[K, V]{
+		maxBytes: maxBytes,
+		used:     map[string]int64{},
+		byKey:    map[K]*list.Element{},
+	}
 }
 
-// Get returns the value of a key, which is used by that.
+// Get returns the value of a key and makes it the most recently used one. ok is false if the cache
+// does not have it.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := c.byKey[key]
-	if at == nil {
+	element := c.byKey[key]
+	if element == nil {
 		return value, false
 	}
-	c.order.MoveToFront(at)
-	return at.Value.(*entry[K, V]).value, true
+	c.order.MoveToFront(element)
+	return element.Value.(*entry[K, V]).value, true
 }
 
-// Put keeps an owner's value, unless its key has one or it alone is larger than the cache. While
-// all take too much, the owner of the most loses the value that was not used for the longest.
+// Put keeps an owner's value, unless the cache has a value of this key already or the value alone
+// is larger than the cache. To make room, the owner with the most bytes loses its least recently
+// used values.
 func (c *Cache[K, V]) Put(key K, value V, owner string, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if bytes > c.most || c.byKey[key] != nil {
+	if bytes > c.maxBytes || c.byKey[key] != nil {
 		return
 	}
 	c.byKey[key] = c.order.PushFront(&entry[K, V]{key, value, owner, bytes})
 	c.used[owner] += bytes
-	all, largest := int64(0), owner
+
+	total := int64(0)
+	largest := owner
 	for name, n := range c.used {
-		if all += n; n > c.used[largest] {
+		total += n
+		if n > c.used[largest] {
 			largest = name
 		}
 	}
-	for at := c.order.Back(); all > c.most && at != nil; {
-		old, before := at.Value.(*entry[K, V]), at.Prev()
-		if old.owner == largest {
-			c.order.Remove(at)
-			delete(c.byKey, old.key)
-			all -= old.bytes
-			if c.used[largest] -= old.bytes; c.used[largest] == 0 {
+
+	for element := c.order.Back(); total > c.maxBytes && element != nil; {
+		previous := element.Prev() // Remove would clear it
+		oldest := element.Value.(*entry[K, V])
+		if oldest.owner == largest {
+			c.order.Remove(element)
+			delete(c.byKey, oldest.key)
+			total -= oldest.bytes
+			c.used[largest] -= oldest.bytes
+			if c.used[largest] == 0 {
 				delete(c.used, largest)
 			}
 		}
-		at = before
+		element = previous
 	}
 }

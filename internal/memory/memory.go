@@ -15,16 +15,17 @@ func Available() (free int64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	free, ok = field(data, "MemAvailable:")
+	free, ok = findNumber(data, "MemAvailable:")
 	free <<= 10 // it is in kB
-	if left, limited := group("/sys/fs/cgroup"); ok && limited {
+	left, limited := groupMemory("/sys/fs/cgroup")
+	if ok && limited {
 		free = min(free, left)
 	}
 	return free, ok
 }
 
-// field returns the number after a word at the start of a line.
-func field(data []byte, word string) (int64, bool) {
+// findNumber returns the number after a word at the start of a line.
+func findNumber(data []byte, word string) (int64, bool) {
 	for line := range bytes.Lines(data) {
 		fields := bytes.Fields(line)
 		if len(fields) >= 2 && string(fields[0]) == word {
@@ -35,14 +36,14 @@ func field(data []byte, word string) (int64, bool) {
 	return 0, false
 }
 
-// group returns the rest of a control group's limit, not counting memory that can be reclaimed; ok
-// is false if there is no limit ("max").
-func group(dir string) (int64, bool) {
+// groupMemory returns what is left of a control group's limit. Memory that can be reclaimed, such
+// as cached files, does not count as used. ok is false if there is no limit ("max").
+func groupMemory(dir string) (left int64, ok bool) {
 	data, err := os.ReadFile(filepath.Join(dir, "memory.max"))
 	if err != nil {
 		return 0, false
 	}
-	most, err := strconv.ParseInt(string(bytes.TrimSpace(data)), 10, 64)
+	limit, err := strconv.ParseInt(string(bytes.TrimSpace(data)), 10, 64)
 	if err != nil {
 		return 0, false
 	}
@@ -50,6 +51,6 @@ func group(dir string) (int64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	used, ok := field(stat, "anon")
-	return max(0, most-used), ok
+	used, ok := findNumber(stat, "anon")
+	return max(0, limit-used), ok
 }

@@ -10,13 +10,13 @@ import (
 )
 
 func TestMeminfo(t *testing.T) {
-	free, ok := field([]byte("MemTotal:       24684092 kB\nMemAvailable:   1000 kB\n"),
+	free, ok := findNumber([]byte("MemTotal:       24684092 kB\nMemAvailable:   1000 kB\n"),
 		"MemAvailable:")
 	require.True(t, ok)
 	require.EqualValues(t, 1000, free)
 	for _, text := range []string{"", "MemAvailable:", "MemAvailable: x kB",
 		"MemAvailable: 99999999999999999999 kB"} {
-		_, ok := field([]byte(text), "MemAvailable:")
+		_, ok := findNumber([]byte(text), "MemAvailable:")
 		require.False(t, ok, text)
 	}
 }
@@ -24,14 +24,14 @@ func TestMeminfo(t *testing.T) {
 func TestGroup(t *testing.T) {
 	dir := t.TempDir()
 	limit, used := filepath.Join(dir, "memory.max"), filepath.Join(dir, "memory.stat")
-	_, ok := group(dir)
+	_, ok := groupMemory(dir)
 	require.False(t, ok)
 	require.NoError(t, os.WriteFile(used, []byte("anon 40\nfile 900\n"), 0o600))
 	require.NoError(t, os.WriteFile(limit, []byte("max\n"), 0o600))
-	_, ok = group(dir)
+	_, ok = groupMemory(dir)
 	require.False(t, ok)
 	require.NoError(t, os.WriteFile(limit, []byte("100\n"), 0o600))
-	left, ok := group(dir)
+	left, ok := groupMemory(dir)
 	require.True(t, ok)
 	require.EqualValues(t, 60, left)
 }

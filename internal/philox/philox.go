@@ -24,9 +24,11 @@ const (
 
 // Block returns the Philox4x32-10 bijection of counter under key.
 func Block(counter [4]uint32, key [2]uint32) [4]uint32 {
-	c, k := counter, key
+	c := counter
+	k := key
 	for range 10 {
-		p0, p1 := uint64(m0)*uint64(c[0]), uint64(m1)*uint64(c[2])
+		p0 := uint64(m0) * uint64(c[0])
+		p1 := uint64(m1) * uint64(c[2])
 		c = [4]uint32{uint32(p1>>32) ^ c[1] ^ k[0], uint32(p1), uint32(p0>>32) ^ c[3] ^ k[1], uint32(p0)}
 		k[0] += w0
 		k[1] += w1
@@ -36,9 +38,13 @@ func Block(counter [4]uint32, key [2]uint32) [4]uint32 {
 
 // Stream gives the random numbers of one sequence in one step. The zero Stream is valid.
 type Stream struct {
-	Seed     uint64
-	Sequence uint32 // its index in the run, not in the batch
-	Step     uint32
+	Seed uint64
+
+	// Sequence is the sequence's index in the run, not in the batch, so that the batch size changes
+	// no number.
+	Sequence uint32
+
+	Step uint32
 }
 
 // At returns the stream of another step.

@@ -16,10 +16,10 @@ import (
 // use, such as "AMD EPYC, 2 cores, avx2". Linux and Windows know a name; others give the
 // architecture's.
 func Name() string {
-	name := os.Getenv("PROCESSOR_IDENTIFIER") // of Windows
-	list, _ := os.ReadFile("/proc/cpuinfo")   // of Linux
-	if _, rest, ok := strings.Cut(string(list), "model name"); ok {
-		line, _, _ := strings.Cut(rest, "\n")
+	name := os.Getenv("PROCESSOR_IDENTIFIER") // set by Windows
+	list, _ := os.ReadFile("/proc/cpuinfo")   // there on Linux
+	if _, after, ok := strings.Cut(string(list), "model name"); ok {
+		line, _, _ := strings.Cut(after, "\n")
 		name = strings.Trim(line, ": \t")
 	}
 	name = cmp.Or(name, runtime.GOARCH)

@@ -12,7 +12,10 @@ func Seconds() float64 {
 	if err != nil || syscall.GetProcessTimes(self, &begun, &ended, &kernel, &user) != nil {
 		return 0
 	}
-	// a duration has units of 100 ns; Filetime.Nanoseconds counts from 1970, which is wrong here
-	spent := func(t syscall.Filetime) int64 { return int64(t.HighDateTime)<<32 + int64(t.LowDateTime) }
-	return time.Duration(100 * (spent(kernel) + spent(user))).Seconds()
+	// A Filetime counts units of 100 ns. Its method Nanoseconds would count them from 1970, which is
+	// wrong for a duration.
+	units := func(t syscall.Filetime) int64 {
+		return int64(t.HighDateTime)<<32 + int64(t.LowDateTime)
+	}
+	return time.Duration(100 * (units(kernel) + units(user))).Seconds()
 }

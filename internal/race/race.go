@@ -20,28 +20,34 @@ const NoWinner = -1
 // change the result: see minLogit.
 func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar float32) (
 	winner int, p float32) {
-	winner, best := NoWinner, bar
+	winner = NoWinner
+	best := bar
 	least := minLogit(best/scale, logSum)
 	draws := s.Blocks(position, philox.Token)
 	ops := screen.Ops(simd.Default().ISA)
 	var words [screen.Size / 4][4]uint32
-	var hopeful screen.Set
+	var candidates screen.Set
 	size := screen.Size / 8 // the first part is small, because few outcomes are skipped before it
-	for first := 0; first < len(logits); first, size = first+size, min(2*size, screen.Size) {
+	for first := 0; first < len(logits); {
 		part := logits[first:min(first+size, len(logits))]
 		draws.Fill(words[:size/4], first/4)
-		ops.Race(&hopeful, part, &words, least)
-		for x := range hopeful.All() {
+		ops.Race(&candidates, part, &words, least)
+		for x := range candidates.All() {
 			word := words[x/4][x%4]
 			if part[x] <= screen.Luck(word)+least { // because best has risen
 				continue
 			}
 			px := float32(math.Exp(float64(part[x] - logSum)))
-			if r := px * scale / Time(word); r > best {
-				winner, p, best = first+x, px, r
+			result := px * scale / Time(word)
+			if result > best {
+				winner = first + x
+				p = px
+				best = result
 				least = minLogit(best/scale, logSum)
 			}
 		}
+		first += size
+		size = min(2*size, screen.Size)
 	}
 	return winner, p
 }

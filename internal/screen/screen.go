@@ -12,13 +12,21 @@ import (
 // write.
 type Screen struct {
 	Width, Height int
-	Rows          [][]rune // a wide rune is followed by 0
-	Row           int
-	column        int
-	Bold          map[rune]bool // runes that were written in bold
-	style         string
-	Wrapped       bool // a line was wider than the screen
-	Scrolled      int
+
+	// Rows are the lines from the top; a wide rune is followed by 0.
+	Rows [][]rune
+
+	// Row and column are where the next rune goes.
+	Row    int
+	column int
+
+	// Bold has the runes that were written in bold.
+	Bold  map[rune]bool
+	style string
+
+	// Wrapped says that a line was wider than the screen, Scrolled how many lines left it at the top.
+	Wrapped  bool
+	Scrolled int
 }
 
 // New returns an empty screen.
@@ -30,23 +38,25 @@ func New(width, height int) *Screen {
 	return s
 }
 
-// Write draws.
+// Write draws p. It implements io.Writer; each call must end with a whole sequence.
 func (s *Screen) Write(p []byte) (int, error) {
-	for text := string(p); text != ""; {
-		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
-			end := strings.IndexFunc(rest, func(r rune) bool { return r >= 'A' })
-			s.escape(rest[:end], rest[end])
-			text = rest[end+1:]
+	text := string(p)
+	for text != "" {
+		if sequence, ok := strings.CutPrefix(text, "\x1b["); ok {
+			end := strings.IndexFunc(sequence, func(r rune) bool { return r >= 'A' })
+			s.runSequence(sequence[:end], sequence[end])
+			text = sequence[end+1:]
 			continue
 		}
 		r := []rune(text)[0]
-		s.put(r)
+		s.drawRune(r)
 		text = text[len(string(r)):]
 	}
 	return len(p), nil
 }
 
-func (s *Screen) escape(number string, kind byte) {
+// runSequence runs a control sequence, given its number and its last letter.
+func (s *Screen) runSequence(number string, kind byte) {
 	switch kind {
 	case 'A':
 		up := 0
@@ -64,33 +74,37 @@ func (s *Screen) escape(number string, kind byte) {
 	}
 }
 
-func (s *Screen) put(r rune) {
+// drawRune draws a rune, or runs a control character.
+func (s *Screen) drawRune(r rune) {
 	switch r {
 	case '\r':
 		s.column = 0
 		return
 	case '\n':
-		s.line()
+		s.startLine()
 		return
 	}
 	if s.column+runewidth.RuneWidth(r) > s.Width {
 		s.Wrapped = true
-		s.line()
+		s.startLine()
 	}
 	for len(s.Rows[s.Row]) < s.column {
 		s.Rows[s.Row] = append(s.Rows[s.Row], ' ')
 	}
+	row := s.Rows[s.Row]
 	cells := []rune{r, 0}[:runewidth.RuneWidth(r)]
-	s.Rows[s.Row] = append(s.Rows[s.Row][:s.column],
-		append(cells, s.Rows[s.Row][min(s.column+len(cells), len(s.Rows[s.Row])):]...)...)
+	after := row[min(s.column+len(cells), len(row)):]
+	s.Rows[s.Row] = append(row[:s.column], append(cells, after...)...)
 	s.column += len(cells)
 	s.Bold[r] = s.Bold[r] || s.style == "1;32"
 }
 
-// line goes to the start of the next line, as terminal drivers do for a newline.
-func (s *Screen) line() {
+// startLine goes to the start of the next line, as terminal drivers do for a newline. At the
+// bottom, all lines move up.
+func (s *Screen) startLine() {
 	s.column = 0
-	if s.Row++; s.Row == s.Height {
+	s.Row++
+	if s.Row == s.Height {
 		s.Row--
 		s.Scrolled++
 		s.Rows = append(s.Rows[1:], nil)

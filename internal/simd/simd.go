@@ -32,9 +32,9 @@ const (
 // Level is an instruction set and its extensions.
 type Level struct {
 	ISA
-	BF16 bool // AVX512_BF16: VDPBF16PS
-	VNNI bool // VPDPBUSD, of AVX512_VNNI or AVX-VNNI
-	Dot  bool // FEAT_DotProd: SDOT
+	BF16 bool // AVX512_BF16, which has VDPBF16PS
+	VNNI bool // AVX512_VNNI or AVX-VNNI, which have VPDPBUSD
+	Dot  bool // FEAT_DotProd, which has SDOT
 }
 
 // Variable is the environment variable that chooses when a program does not.
@@ -42,7 +42,7 @@ const Variable = "UNMASK_ISA"
 
 var names = [...]string{Generic: "generic", NEON: "neon", AVX2: "avx2", AVX512: "avx512"}
 
-// String is the name that Select takes.
+// String returns the name that Select takes.
 func (l Level) String() string {
 	name := names[l.ISA]
 	if l.ISA == AVX512 && !l.BF16 {
@@ -62,11 +62,16 @@ func (l Level) String() string {
 
 // Available lists what this processor and build can run, the best first, Generic last.
 func Available() []Level {
-	best, short := detect()
+	best, hasAVXVNNI := detect()
 	var all []Level
 	if best.ISA == AVX512 {
-		for _, l := range []Level{{ISA: AVX512, BF16: true, VNNI: true}, {ISA: AVX512, VNNI: true},
-			{ISA: AVX512, BF16: true}, {ISA: AVX512}} {
+		levels := []Level{
+			{ISA: AVX512, BF16: true, VNNI: true},
+			{ISA: AVX512, VNNI: true},
+			{ISA: AVX512, BF16: true},
+			{ISA: AVX512},
+		}
+		for _, l := range levels {
 			if (best.BF16 || !l.BF16) && (best.VNNI || !l.VNNI) {
 				all = append(all, l)
 			}
@@ -76,7 +81,7 @@ func Available() []Level {
 	if best.Dot {
 		all = append(all, best)
 	}
-	if short {
+	if hasAVXVNNI {
 		all = append(all, Level{ISA: AVX2, VNNI: true})
 	}
 	if best.ISA != Generic {
@@ -88,9 +93,11 @@ func Available() []Level {
 // Select returns the level of a name. An empty name means that of UNMASK_ISA, and when that
 // is empty too, the best.
 func Select(name string) (Level, error) {
-	all, from := Available(), "instruction set"
+	all := Available()
+	source := "instruction set"
 	if name == "" {
-		name, from = os.Getenv(Variable), Variable
+		source = Variable
+		name = os.Getenv(Variable)
 	}
 	if i := slices.IndexFunc(all, func(l Level) bool { return l.String() == name }); i >= 0 {
 		return all[i], nil
@@ -98,12 +105,12 @@ func Select(name string) (Level, error) {
 	if name == "" || name == all[0].ISA.String() {
 		return all[0], nil
 	}
-	has := make([]string, len(all))
+	available := make([]string, len(all))
 	for i, l := range all {
-		has[i] = l.String()
+		available[i] = l.String()
 	}
-	return Level{}, fmt.Errorf("%s is %q, this processor and build have %s", from, name,
-		strings.Join(has, ", "))
+	return Level{}, fmt.Errorf("%s is %q, this processor and build have %s", source, name,
+		strings.Join(available, ", "))
 }
 
 // Default is the level of UNMASK_ISA, or else the best, for kernels that belong to no device. A
@@ -113,5 +120,5 @@ var Default = sync.OnceValue(func() Level {
 	return l
 })
 
-// String is the name without extensions.
+// String returns the name without extensions.
 func (i ISA) String() string { return names[i] }

@@ -4,8 +4,8 @@ package simd
 
 import "golang.org/x/sys/cpu"
 
-// detect returns the best level, and whether there is AVX-VNNI beside AVX2.
-func detect() (best Level, short bool) {
+// detect returns the best level, and whether the processor has AVX-VNNI beside AVX2.
+func detect() (best Level, hasAVXVNNI bool) {
 	x := &cpu.X86
 	switch {
 	case !x.HasAVX2 || !x.HasFMA:

@@ -4,4 +4,6 @@ package simd
 
 import "golang.org/x/sys/cpu"
 
-func detect() (best Level, short bool) { return Level{ISA: NEON, Dot: cpu.ARM64.HasASIMDDP}, false }
+func detect() (best Level, hasAVXVNNI bool) {
+	return Level{ISA: NEON, Dot: cpu.ARM64.HasASIMDDP}, false
+}

@@ -2,4 +2,4 @@
 
 package simd
 
-func detect() (best Level, short bool) { return Level{}, false }
+func detect() (best Level, hasAVXVNNI bool) { return Level{}, false }

@@ -1,4 +1,4 @@
-// Package sniff tells what stands in a file's place when a download went wrong.
+// Package sniff recognises what stands in a file's place when a download went wrong.
 package sniff
 
 import (
@@ -13,11 +13,12 @@ import (
 func CheckPlaceholder(head []byte) error {
 	head = head[:min(len(head), 512)]
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
-	switch lower := bytes.ToLower(text); {
+	lower := bytes.ToLower(text)
+	switch {
 	case bytes.HasPrefix(text, []byte("version https://git-lfs")):
 		size := "another file"
-		if _, rest, ok := bytes.Cut(text, []byte("\nsize ")); ok {
-			n, _, _ := bytes.Cut(rest, []byte("\n"))
+		if _, after, ok := bytes.Cut(text, []byte("\nsize ")); ok {
+			n, _, _ := bytes.Cut(after, []byte("\n"))
 			size = fmt.Sprintf("a file of %.20s bytes", bytes.TrimSpace(n))
 		}
 		return fmt.Errorf("a Git LFS pointer to %s, want that file (git lfs pull)", size)

@@ -14,12 +14,12 @@ import (
 // Largest writes the indices of the k largest elements of x to index, the largest first, and
 // returns it, at most as long as x. NaN is never among them. k is at most screen.Size/2.
 func Largest(index []int32, x []float32, k int) []int32 {
-	return insert(index[:0], x, k, floor(x, k))
+	return insertLargest(index[:0], x, k, lowerBound(x, k))
 }
 
-// insert takes the k largest elements above `least`. A kernel screens the row for them, so that few
-// are examined one by one.
-func insert(index []int32, x []float32, k int, least float32) []int32 {
+// insertLargest adds to index, which is empty, the k largest elements above `least`. A kernel
+// screens the row for candidates, so that few are examined one by one.
+func insertLargest(index []int32, x []float32, k int, least float32) []int32 {
 	var large screen.Set
 	ops := screen.Ops(simd.Default().ISA)
 	for first := 0; first < len(x); first += screen.Size {
@@ -30,10 +30,10 @@ func insert(index []int32, x []float32, k int, least float32) []int32 {
 			if v <= least { // it has risen meanwhile
 				continue
 			}
-			at, _ := slices.BinarySearchFunc(index, v, func(a int32, v float32) int {
+			place, _ := slices.BinarySearchFunc(index, v, func(a int32, v float32) int {
 				return cmp.Compare(v, x[a])
 			})
-			index = slices.Insert(index[:min(len(index), k-1)], at, int32(first+i))
+			index = slices.Insert(index[:min(len(index), k-1)], place, int32(first+i))
 			if len(index) == k {
 				least = x[index[k-1]]
 			}
@@ -42,19 +42,21 @@ func insert(index []int32, x []float32, k int, least float32) []int32 {
 	return index
 }
 
-// floor returns, cheaply, a value not above the k-th largest element: the k-th largest of the
-// maxima of at least 2k columns, into which the row is folded.
-func floor(x []float32, k int) float32 {
+// lowerBound returns, cheaply, a value below the k-th largest element: just below the k-th largest
+// of the maxima of at least 2k columns, into which the row is folded. With it, insertLargest looks
+// at few elements from the start on.
+func lowerBound(x []float32, k int) float32 {
 	least := float32(math.Inf(-1))
 	if len(x) < screen.Size || 2*k > screen.Size {
 		return least
 	}
 	ops := vec.Ops(simd.Default().ISA)
 	var top [screen.Size]float32
-	for rest := x[copy(top[:], x):]; len(rest) > 0; {
-		n := min(len(rest), len(top))
-		ops.Maximum(top[:n], rest[:n])
-		rest = rest[n:]
+	remaining := x[copy(top[:], x):]
+	for len(remaining) > 0 {
+		n := min(len(remaining), len(top))
+		ops.Maximum(top[:n], remaining[:n])
+		remaining = remaining[n:]
 	}
 	n := len(top)
 	for ; n/2 >= 2*k; n /= 2 {

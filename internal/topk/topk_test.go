@@ -21,11 +21,11 @@ func TestTheFloorChangesNothing(t *testing.T) {
 		}
 		above := 0
 		for _, v := range x {
-			if v > floor(x, k) {
+			if v > lowerBound(x, k) {
 				above++
 			}
 		}
 		require.GreaterOrEqual(t, above, k)
-		require.Equal(t, insert(nil, x, k, float32(math.Inf(-1))), Largest(nil, x, k))
+		require.Equal(t, insertLargest(nil, x, k, float32(math.Inf(-1))), Largest(nil, x, k))
 	})
 }
