@@ -140,7 +140,8 @@ func (f *imageFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 		return wrapError("model "+f.model, err)
 	}
 	if f.Hub.Enabled() {
-		if err := f.Hub.MakePictures(ctx, e, f.out, f.n, share.BuildPictures(s, j)); err != nil {
+		setup := share.BuildOutputs(e.Kind, s, j)
+		if err := f.Hub.MakeOutputs(ctx, e, f.out, f.n, setup); err != nil {
 			return err
 		}
 	}
@@ -197,6 +198,7 @@ func (f *imageFlags) prepareJob(ctx context.Context, m *unmask.Model,
 	lost, err := j.RoundTripLoss()
 	f.NoteLoss(lost)
 	return j, share.Spec{
+		Kind:      share.KindImage,
 		Model:     f.model,
 		As:        f.as,
 		Precision: f.precision,

@@ -138,13 +138,14 @@ func (f *textFlags) generateTexts(ctx context.Context, cmd *cobra.Command,
 	}
 	if f.Hub.Enabled() {
 		spec := share.Spec{
+			Kind:      share.KindText,
 			Model:     f.model,
 			As:        f.as,
 			Precision: f.precision,
 			Request:   &r,
 			Inputs:    f.Inputs,
 		}
-		return f.Hub.MakeTexts(ctx, spec, f.out, f.n, share.BuildTexts(s, j))
+		return f.Hub.MakeOutputs(ctx, spec, f.out, f.n, share.BuildOutputs(spec.Kind, s, j))
 	}
 	missing, err := out.Begin(j, s)
 	if err != nil {

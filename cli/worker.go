@@ -20,9 +20,9 @@ func buildRun(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
 		precision: e.Precision,
 	}
 	switch e.Kind {
-	case "image", "text":
+	case share.KindImage, share.KindText:
 		return d.buildJob(ctx, e)
-	case "points":
+	case share.KindPoints:
 		task, settings, err := d.loadTask(ctx, e.Task, taskFlags{e.Measure})
 		if err != nil {
 			return b, err
@@ -35,10 +35,8 @@ func buildRun(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
 // buildJob prepares a worker for images or texts.
 func (d *deviceFlags) buildJob(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
 	load := d.loadText
-	built := share.BuildTexts
-	if e.Kind == "image" {
+	if e.Kind == share.KindImage {
 		load = d.loadImages
-		built = share.BuildPictures
 	}
 	if e.Request == nil {
 		return b, errors.New("the hub's spec has no request, want one")
@@ -52,5 +50,5 @@ func (d *deviceFlags) buildJob(ctx context.Context, e share.Spec) (b fleet.Setup
 		return b, err
 	}
 	s, err := j.Settings(d.precision)
-	return built(s, j), err
+	return share.BuildOutputs(e.Kind, s, j), err
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -22,47 +23,42 @@ import (
 	"unmask/runs/outputs"
 )
 
-// BuildPictures returns the maker of a job's pictures, which has the settings s.
-func BuildPictures(s runs.Settings, j *outputs.Job) fleet.Setup {
-	return fleet.Setup{
-		Settings: s,
-		Device:   j.Model.Backend.Name(),
-		DigestOf: runs.DigestOf,
-		Maker:    j.MakePictures,
-	}
-}
-
-// BuildTexts returns the maker of a job's texts, which has the settings s.
-func BuildTexts(s runs.Settings, j *outputs.Job) fleet.Setup {
-	return fleet.Setup{
+// BuildOutputs returns what makes a job's outputs, pictures or texts as kind says, on this machine.
+// s are the job's settings: those of a worker must equal the hub's.
+func BuildOutputs(kind string, s runs.Settings, j *outputs.Job) fleet.Setup {
+	setup := fleet.Setup{
 		Settings: s,
 		Device:   j.Model.Backend.Name(),
 		DigestOf: runs.DigestOfLine,
 		Maker:    j.MakeTexts,
 	}
+	if kind == KindImage {
+		setup.DigestOf = runs.DigestOf
+		setup.Maker = j.MakePictures
+	}
+	return setup
 }
 
-// MakePictures makes n images in the folder dir with all workers that join. e has what they are
-// made of.
-func (h *Hub) MakePictures(ctx context.Context, e Spec, dir string, n int, b fleet.Setup) error {
-	e.Kind = "image"
-	folder, err := runs.OpenFolder(filepath.Clean(dir), b.Settings, runs.Shard{}, 0)
+// MakeOutputs makes n outputs with all workers that join: pictures in the folder out, or texts in
+// the file out, as e.Kind says. e has what they are made of.
+func (h *Hub) MakeOutputs(ctx context.Context, e Spec, out string, n int, b fleet.Setup) error {
+	var store interface {
+		fleet.Store
+		io.Closer
+	}
+	var err error
+	what := "samples"
+	if e.Kind == KindImage {
+		what = "images"
+		store, err = runs.OpenFolder(filepath.Clean(out), b.Settings, runs.Shard{}, 0)
+	} else {
+		store, err = runs.OpenLines(out, b.Settings, runs.Shard{}, 0)
+	}
 	if err != nil {
 		return flags.Wrap("--out", err)
 	}
-	err = h.runHub(ctx, identityFile(dir), "images", e, fleet.Run{Setup: b, N: n, Store: folder})
-	return outputs.RunError(err, folder.Close())
-}
-
-// MakeTexts makes n texts in the file name with all workers that join. e has what they are made of.
-func (h *Hub) MakeTexts(ctx context.Context, e Spec, name string, n int, b fleet.Setup) error {
-	e.Kind = "text"
-	lines, err := runs.OpenLines(name, b.Settings, runs.Shard{}, 0)
-	if err != nil {
-		return flags.Wrap("--out", err)
-	}
-	err = h.runHub(ctx, identityFile(name), "samples", e, fleet.Run{Setup: b, N: n, Store: lines})
-	return outputs.RunError(err, lines.Close())
+	err = h.runHub(ctx, identityFile(out), what, e, fleet.Run{Setup: b, N: n, Store: store})
+	return outputs.RunError(err, store.Close())
 }
 
 // MeasurePoints measures points into the journal at name with all workers that join. The task was
@@ -77,7 +73,7 @@ func (h *Hub) MeasurePoints(ctx context.Context, name string, j *experiments.Jou
 		measure.Judge = ""
 	}
 	e := Spec{
-		Kind:      "points",
+		Kind:      KindPoints,
 		Model:     model,
 		As:        kind,
 		Precision: s["precision"],

@@ -16,9 +16,16 @@ import (
 	"unmask/research/judges"
 )
 
+// The kinds of a Spec.
+const (
+	KindImage  = "image"
+	KindText   = "text"
+	KindPoints = "points"
+)
+
 // Spec describes what workers make: samples of a request, or the points of a plan.
 type Spec struct {
-	Kind      string // image, text or points
+	Kind      string // one of the kinds
 	Request   *unmask.Request
 	Inputs    []unmask.Input // over the request, see unmask.Model.Requests
 	Model     string
