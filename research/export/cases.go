@@ -10,90 +10,108 @@ import (
 	"unmask/weights"
 )
 
-// partial returns the logits of a full pass over the first sequence of a batch followed by a
-// partial pass, and those of the full pass that it approximates.
-func (e *exporter) partial(b *model.Batch) ([]weights.Stream, error) {
-	rows, fed, after, err := partialCase(e.m, e.in, b.Length)
+// partialStreams returns the logits of a full pass over the first sequence of a batch followed by a
+// partial pass, and those of the full pass that it approximates: their difference is the error of
+// the cache.
+func (e *exporter) partialStreams(b *model.Batch) ([]weights.Stream, error) {
+	p, err := readPartialCase(e.m, e.in, b.Length)
 	if err != nil {
 		return nil, err
 	}
-	refiner, err := e.in.refiner(e.m.Denoiser)
+	refiner, err := e.in.partialPasses(e.m.Denoiser)
 	if err != nil {
 		return nil, err
 	}
-	partial := func() (model.Marginals, error) {
-		first := alone(e.m, b.Tokens[:b.Length])
-		first.Cache = refiner.NewCache(1, b.Length)
-		if _, err := refiner.Forward(e.ctx, first); err != nil {
+	runPartial := func() (model.Marginals, error) {
+		batch := singleBatch(e.m, b.Tokens[:b.Length])
+		batch.Cache = refiner.NewCache(1, b.Length)
+		if _, err := refiner.Forward(e.ctx, batch); err != nil {
 			return nil, err
 		}
-		first.Tokens = after
-		return refiner.Refine(e.ctx, first, fed)
+		batch.Tokens = p.tokens
+		return refiner.Refine(e.ctx, batch, p.computed)
 	}
-	exact := func() (model.Marginals, error) { return e.m.Forward(e.ctx, alone(e.m, after)) }
-	stream := func(name string, rows []int32, run func() (model.Marginals, error)) weights.Stream {
-		return e.stream(name, []int{1, len(rows)}, 0, pass{rows, run})
+	runExact := func() (model.Marginals, error) {
+		return e.m.Forward(e.ctx, singleBatch(e.m, p.tokens))
 	}
-	streams := []weights.Stream{stream("partial_logits", rows, partial),
-		stream("partial_exact_logits", rows, exact)}
-	if len(fed) > 0 && &fed[0] != &rows[0] {
-		streams = append(streams, e.stream("partial_shifted_logits", []int{1, len(fed)}, b.Length,
-			pass{fed, partial}))
+	shape := func(rows []int32) []int { return []int{1, len(rows)} }
+	streams := []weights.Stream{
+		e.rowStream("partial_logits", shape(p.written), 0, pass{p.written, runPartial}),
+		e.rowStream("partial_exact_logits", shape(p.written), 0, pass{p.written, runExact}),
+	}
+	if p.hasOwnPositions {
+		streams = append(streams, e.rowStream("partial_shifted_logits", shape(p.computed), b.Length,
+			pass{p.computed, runPartial}))
 	}
 	return streams, nil
 }
 
-// partialCase reads the inputs of a partial pass over one sequence: the rows to write, the rows
-// that the pass computes and the tokens [length] of that pass.
-func partialCase(m *unmask.Model, in input, length int) (rows, fed, after []int32, err error) {
-	if rows, err = in.rows("partial_rows", length); err != nil {
-		return nil, nil, nil, err
+// partialCase is the input of a partial pass over one sequence.
+type partialCase struct {
+	written  []int32 // rows whose logits are written
+	computed []int32 // rows that the pass computes
+	tokens   []int32 // [length], of that pass
+
+	// hasOwnPositions says that computed is not written, so that its logits are written too.
+	hasOwnPositions bool
+}
+
+// readPartialCase reads partial_rows, partial_positions and partial_tokens.
+func readPartialCase(m *unmask.Model, in input, length int) (partialCase, error) {
+	var p partialCase
+	var err error
+	if p.written, err = in.readRows("partial_rows", length); err != nil {
+		return p, err
 	}
-	fed = rows
-	if in.has("partial_positions") && m.Spec().Shifted {
-		if fed, err = in.rows("partial_positions", length); err != nil {
-			return nil, nil, nil, err
+	p.computed = p.written
+	if in.hasTensor("partial_positions") && m.Spec().Shifted {
+		if p.computed, err = in.readRows("partial_positions", length); err != nil {
+			return p, err
 		}
-		computed := append(before(fed, length), fed...)
-		for i, r := range rows {
-			if !slices.Contains(computed, r) {
-				return nil, nil, nil, fmt.Errorf("%s: partial_rows, element %d is %d, want "+
-					"partial_positions and those before them", in.file, i, r)
+		p.hasOwnPositions = len(p.computed) > 0
+		// A network that predicts the next position computes the row before each position too.
+		available := append(predictingRows(p.computed, length), p.computed...)
+		for i, row := range p.written {
+			if !slices.Contains(available, row) {
+				return p, fmt.Errorf("%s: partial_rows, element %d is %d, want "+
+					"partial_positions and those before them", in.file, i, row)
 			}
 		}
 	}
-	if after, err = in.after(1, length); err != nil {
-		return nil, nil, nil, err
+	if p.tokens, err = in.readPartialTokens(1, length); err != nil {
+		return p, err
 	}
-	if len(rows) == 0 {
-		return nil, nil, nil, fmt.Errorf("%s: partial_rows is empty", in.file)
+	if len(p.written) == 0 {
+		return p, fmt.Errorf("%s: partial_rows is empty", in.file)
 	}
-	return rows, fed, after, in.checkTokens("partial_tokens", after, length, m.Spec())
+	return p, in.checkTokens("partial_tokens", p.tokens, length, m.Spec())
 }
 
-// raw returns the network's own outputs.
-func raw(m model.Marginals) model.Marginals {
+// rawMarginals returns the network's own outputs, before a model shifts them to the positions that
+// they predict.
+func rawMarginals(m model.Marginals) model.Marginals {
 	if r, ok := m.(model.Raw); ok {
 		return r.Raw()
 	}
 	return m
 }
 
-// before returns the rows whose outputs predict the given rows if predictions are shifted.
-func before(rows []int32, length int) []int32 {
-	from := slices.Clone(rows)
-	for i, r := range from {
-		if int(r)%length > 0 {
-			from[i]--
+// predictingRows returns the rows whose outputs predict the given rows if predictions are shifted:
+// the one before, or the row itself at the start of a sequence.
+func predictingRows(rows []int32, length int) []int32 {
+	predicting := slices.Clone(rows)
+	for i, row := range predicting {
+		if int(row)%length > 0 {
+			predicting[i]--
 		}
 	}
-	return from
+	return predicting
 }
 
 // withBlocks returns the model with the block size of a tokens file, and without blocks; whole is
 // nil if the file has no block size.
 func withBlocks(m *unmask.Model, in input) (blocks, whole *unmask.Model, err error) {
-	if !in.has("block") {
+	if !in.hasTensor("block") {
 		return m, nil, nil
 	}
 	d, ok := m.Denoiser.(model.Blockwise)
@@ -101,20 +119,21 @@ func withBlocks(m *unmask.Model, in input) (blocks, whole *unmask.Model, err err
 		return nil, nil, fmt.Errorf("%s: there is block, want none: the model does not attend by blocks",
 			in.file)
 	}
-	size, _, err := in.ints("block", 1)
+	size, _, err := in.readInts("block", 1)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(size) != 1 {
 		return nil, nil, fmt.Errorf("%s: block has %d numbers, want 1", in.file, len(size))
 	}
-	of := func(block int) (*unmask.Model, error) {
+	withBlock := func(block int) (*unmask.Model, error) {
 		other := *m
+		var err error
 		other.Denoiser, err = d.WithBlock(block)
 		return &other, err
 	}
-	if blocks, err = of(int(size[0])); err == nil {
-		whole, err = of(0)
+	if blocks, err = withBlock(int(size[0])); err == nil {
+		whole, err = withBlock(0)
 	}
 	return blocks, whole, param.AtPlace(in.file, err)
 }

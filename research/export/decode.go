@@ -17,17 +17,20 @@ import (
 	"unmask/weights"
 )
 
-// CheckPicturesOutput returns an error if Pictures cannot write to a name.
+// CheckPicturesOutput returns an error if DecodePictures cannot write to a name, so that a command
+// refuses it before it loads a model.
 func CheckPicturesOutput(out string) error {
-	switch info, err := os.Stat(out); {
-	case strings.EqualFold(filepath.Ext(out), ".png"):
+	ext := filepath.Ext(out)
+	if strings.EqualFold(ext, ".png") {
 		return atomicfile.Check(out) // its directory is made
-	case filepath.Ext(out) != "":
+	}
+	if ext != "" {
 		return atomicfile.CheckPlace(out)
-	case err == nil && !info.IsDir():
+	}
+	info, err := os.Stat(out)
+	if err == nil && !info.IsDir() {
 		return fmt.Errorf("%s is a %s, want a directory, or a name that ends in .png or .safetensors",
-			out,
-			atomicfile.Kind(info))
+			out, atomicfile.Kind(info))
 	}
 	return nil
 }
@@ -60,26 +63,34 @@ func DecodePictures(ctx context.Context, v model.Codec, codesFile, out string) e
 		return nil
 	}
 	width, height := v.Size()
-	if r.least, r.most, err = rangeOf(codesFile); err != nil {
+	if r.black, r.white, err = readColourRange(codesFile); err != nil {
 		return err
 	}
 	err = weights.WriteFileStreams(out, []weights.Stream{{Name: "images", DType: weights.F32,
-		Shape: []int{r.pictures, 3, height, width}, Open: opener(&parts{next: r.pixels})}}, nil)
+		Shape: []int{r.pictures, 3, height, width}, Open: opener(&partReader{next: r.nextPixels})}}, nil)
 	return cmp.Or(ctx.Err(), err)
 }
 
-// decodedReader returns the pictures of codes, one at a time.
+// decodedReader returns the pictures of codes, one at a time: memory does not grow with their
+// number.
 type decodedReader struct {
 	ctx      context.Context
-	v        model.Codec
+	codec    model.Codec
 	pictures int
-	codes    []int32   // codes left to decode
-	colours  []float32 // [3, height, width] of one image
-	text     []float32 // [images left, rows, width] for codecs that read the prompt; otherwise nil
-	rows     int
-	width    int
-	least    float32 // value written for colour 0
-	most     float32 // value written for colour 1
+
+	// codes are those of the pictures that are left to decode.
+	codes []int32
+
+	// colours are those of one picture, [3, height, width].
+	colours []float32
+
+	// text [pictures left, rows, width] is for codecs that read the prompt too; otherwise nil.
+	text  []float32
+	rows  int
+	width int
+
+	black float32 // value written for colour 0
+	white float32 // value written for colour 1
 }
 
 // readCodes reads and checks the codes of a file.
@@ -89,13 +100,13 @@ func readCodes(ctx context.Context, v model.Codec, codesFile string) (*decodedRe
 		return nil, err
 	}
 	defer in.Close()
-	codes, shape, err := in.ints("codes", 2)
+	codes, shape, err := in.readInts("codes", 2)
 	if err != nil {
 		return nil, err
 	}
-	if shape[0] < 1 || shape[1] != codesOf(v) {
+	if shape[0] < 1 || shape[1] != codeCount(v) {
 		return nil, fmt.Errorf("%s: codes has shape %v, want [B %d] with at least one image", codesFile,
-			shape, codesOf(v))
+			shape, codeCount(v))
 	}
 	for i, code := range codes {
 		if code < 0 || int(code) >= v.Codes() {
@@ -104,10 +115,10 @@ func readCodes(ctx context.Context, v model.Codec, codesFile string) (*decodedRe
 		}
 	}
 	width, height := v.Size()
-	r := &decodedReader{ctx: ctx, v: v, pictures: shape[0], codes: codes,
+	r := &decodedReader{ctx: ctx, codec: v, pictures: shape[0], codes: codes,
 		colours: make([]float32, 3*width*height)}
-	if in.has("text_last") {
-		text, wide, err := in.floats("text_last", 3)
+	if in.hasTensor("text_last") {
+		text, wide, err := in.readFloats("text_last", 3)
 		if err != nil {
 			return nil, err
 		}
@@ -120,43 +131,43 @@ func readCodes(ctx context.Context, v model.Codec, codesFile string) (*decodedRe
 	return r, nil
 }
 
-// pixels returns the colours of the next picture.
-func (r *decodedReader) pixels() ([]float32, error) {
+// nextPixels returns the colours of the next picture.
+func (r *decodedReader) nextPixels() ([]float32, error) {
 	if len(r.codes) == 0 {
 		return nil, io.EOF
 	}
 	if err := r.ctx.Err(); err != nil {
 		return nil, err
 	}
-	codes, prompt := r.next()
+	codes, prompt := r.nextCodes()
 	if err := r.decode(codes, prompt); err != nil {
 		return nil, err
 	}
 	for i, x := range r.colours {
-		r.colours[i] = r.least + x*(r.most-r.least)
+		r.colours[i] = r.black + x*(r.white-r.black)
 	}
 	return r.colours, nil
 }
 
-// next returns the next picture's codes and, for codecs that need it, its prompt.
-func (r *decodedReader) next() (codes []int32, prompt *model.Prompt) {
-	n := codesOf(r.v)
-	codes, r.codes = r.codes[:n], r.codes[n:]
+// nextCodes returns the next picture's codes and, for codecs that need it, its prompt.
+func (r *decodedReader) nextCodes() (codes []int32, prompt *model.Prompt) {
+	n := codeCount(r.codec)
+	codes = r.codes[:n]
+	r.codes = r.codes[n:]
 	if r.text == nil {
 		return codes, nil
 	}
-	n = r.rows * r.width
-	prompt = &model.Prompt{Rows: r.rows, Width: r.width, States: r.text[:n], Final: r.text[:n]}
-	r.text = r.text[n:]
-	return codes, prompt
+	states := r.text[:r.rows*r.width]
+	r.text = r.text[r.rows*r.width:]
+	return codes, &model.Prompt{Rows: r.rows, Width: r.width, States: states, Final: states}
 }
 
 // decode computes a picture's colours.
 func (r *decodedReader) decode(codes []int32, prompt *model.Prompt) error {
-	if p, ok := r.v.(model.PromptCodec); ok && prompt != nil {
+	if p, ok := r.codec.(model.PromptCodec); ok && prompt != nil {
 		return p.DecodeOf(r.colours, codes, prompt)
 	}
-	return r.v.Decode(r.colours, codes)
+	return r.codec.Decode(r.colours, codes)
 }
 
 // writePNG writes the next picture.
@@ -164,12 +175,12 @@ func (r *decodedReader) writePNG(name string) (err error) {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
-	codes, prompt := r.next()
+	codes, prompt := r.nextCodes()
 	var picture *image.NRGBA
-	if p, ok := r.v.(model.PromptCodec); ok && prompt != nil {
+	if p, ok := r.codec.(model.PromptCodec); ok && prompt != nil {
 		picture, err = p.ImageOf(codes, prompt)
 	} else {
-		picture, err = r.v.Image(codes)
+		picture, err = r.codec.Image(codes)
 	}
 	if err != nil {
 		return err

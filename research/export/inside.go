@@ -34,45 +34,50 @@ const (
 	KV Quantity = "kv"
 )
 
-// insides are all of them.
-var insides = []string{string(Hidden), string(Attention), string(KV)}
+// quantityNames are all of them, for errors.
+var quantityNames = []string{string(Hidden), string(Attention), string(KV)}
 
 // ParseQuantities reads a list such as "hidden,kv".
 func ParseQuantities(text string) (list []Quantity, err error) {
 	for name := range strings.SplitSeq(text, ",") {
-		switch in := Quantity(name); in {
+		switch q := Quantity(name); q {
 		case Hidden, Attention, KV:
-			list = append(list, in)
+			list = append(list, q)
 		default:
-			return nil, &param.Error{Name: "with", Found: param.Quote(name), Want: param.JoinOr(insides)}
+			return nil, &param.Error{Name: "with", Found: param.Quote(name),
+				Want: param.JoinOr(quantityNames)}
 		}
 	}
 	return list, nil
 }
 
-// maxInside is the most memory, in bytes, for these tensors.
-const maxInside = 4 << 30
+// maxObserved is the most memory, in bytes, for these tensors.
+const maxObserved = 4 << 30
 
-// inside returns what a network computes for each sequence of a batch, one sequence per pass.
-func inside(ctx context.Context, m *unmask.Model, b *model.Batch,
-	with []Quantity) (_ []weights.Tensor, err error) {
+// observeQuantities returns what a network computes for each sequence of a batch. Each sequence has
+// a pass of its own, so that its rows have the same places whatever stands beside it.
+func observeQuantities(ctx context.Context, m *unmask.Model, b *model.Batch,
+	quantities []Quantity) (_ []weights.Tensor, err error) {
 	defer backend.Recover(&err)
-	if len(with) == 0 {
+	if len(quantities) == 0 {
 		return nil, nil
 	}
-	o := &observer{b: m.Backend, batch: b.Size, tensors: map[string]*observed{}}
-	for _, in := range with {
-		o.hidden, o.attention, o.kv = o.hidden || in == Hidden, o.attention || in == Attention,
-			o.kv || in == KV
+	o := &observer{
+		device:    m.Backend,
+		hidden:    slices.Contains(quantities, Hidden),
+		attention: slices.Contains(quantities, Attention),
+		kv:        slices.Contains(quantities, KV),
+		sequences: b.Size,
+		tensors:   map[string]*observedTensor{},
 	}
 	for i := range b.Size {
-		one := alone(m, b.Tokens[i*b.Length:][:b.Length])
-		one.Observer = o
+		single := singleBatch(m, b.Tokens[i*b.Length:][:b.Length])
+		single.Observer = o
 		if b.Conditions != nil {
-			one.Conditions = b.Conditions[i : i+1]
+			single.Conditions = b.Conditions[i : i+1]
 		}
 		o.sequence = i
-		if _, err := m.Denoiser.Forward(ctx, one); err != nil {
+		if _, err := m.Denoiser.Forward(ctx, single); err != nil {
 			return nil, err
 		}
 		if o.err != nil {
@@ -83,51 +88,69 @@ func inside(ctx context.Context, m *unmask.Model, b *model.Batch,
 				"llama, mage, titok or halton-maskgit", m.Info.Architecture)
 		}
 	}
+
 	var list []weights.Tensor
 	for _, name := range o.names {
 		t := o.tensors[name]
-		list = append(list, weights.Tensor{Name: name, DType: weights.F32, Shape: t.shape,
-			Data: bytesOf(t.values)})
+		list = append(list, weights.Tensor{
+			Name:  name,
+			DType: weights.F32,
+			Shape: t.shape,
+			Data:  float32Bytes(t.values),
+		})
 	}
 	return list, nil
 }
 
 // observer is a model.Observer that copies what it is shown, one sequence after the other.
 type observer struct {
-	b                     backend.Backend
-	hidden, attention, kv bool
-	batch, sequence       int
-	names                 []string
-	tensors               map[string]*observed
-	bytes                 int64
-	err                   error // the first error; later calls do nothing
+	device backend.Backend
+
+	// hidden, attention and kv say which quantities are copied.
+	hidden    bool
+	attention bool
+	kv        bool
+
+	sequences int // of the batch
+	sequence  int // that the current pass computes
+
+	names   []string // of the tensors, in the order in which they were shown
+	tensors map[string]*observedTensor
+	bytes   int64 // of all tensors
+
+	err error // the first error; later calls do nothing
 }
 
-// observed is one tensor for all sequences.
-type observed struct {
+// observedTensor is one tensor for all sequences.
+type observedTensor struct {
 	shape  []int
 	values []float32
 }
 
-// of returns the sequence's part of a tensor with this shape, initially NaN; nil after an error.
-func (o *observer) of(name string, shape ...int) []float32 {
-	n := 1
-	for _, s := range shape {
-		n *= s
-	}
-	t := o.tensors[name]
-	if t == nil && o.err == nil {
-		if o.bytes += 4 * int64(o.batch) * int64(n); o.bytes > maxInside {
-			o.err = fmt.Errorf("%s and what comes before it are %.1f GB, want at most %.1f: give fewer "+
-				"sequences or positions", name, float64(o.bytes)/1e9, float64(maxInside)/1e9)
-			return nil
-		}
-		t = &observed{append([]int{o.batch}, shape...),
-			slices.Repeat([]float32{float32(math.NaN())}, o.batch*n)}
-		o.tensors[name], o.names = t, append(o.names, name)
-	}
+// sequencePart returns the sequence's part of a tensor with this shape, initially NaN; nil after an
+// error. What a network does not compute stays NaN: a 0 would look like a result.
+func (o *observer) sequencePart(name string, shape ...int) []float32 {
 	if o.err != nil {
 		return nil
+	}
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	t := o.tensors[name]
+	if t == nil {
+		o.bytes += 4 * int64(o.sequences) * int64(n)
+		if o.bytes > maxObserved {
+			o.err = fmt.Errorf("%s and what comes before it are %.1f GB, want at most %.1f: give fewer "+
+				"sequences or positions", name, float64(o.bytes)/1e9, float64(maxObserved)/1e9)
+			return nil
+		}
+		t = &observedTensor{
+			shape:  append([]int{o.sequences}, shape...),
+			values: slices.Repeat([]float32{float32(math.NaN())}, o.sequences*n),
+		}
+		o.tensors[name] = t
+		o.names = append(o.names, name)
 	}
 	return t.values[o.sequence*n:][:n]
 }
@@ -138,83 +161,93 @@ func (o *observer) Hidden(block int, p *model.Pass, x *tensor.Dense) {
 		return
 	}
 	width := backend.Width(x)
-	dst := o.of(fmt.Sprint("hidden.", block), p.Keys, width)
+	dst := o.sequencePart(fmt.Sprint("hidden.", block), p.Keys, width)
 	if dst == nil {
 		return
 	}
-	rows := make([]float32, p.Len()*width)
-	o.b.Read(rows, x, 0)
-	for i, at := range p.ResultRows {
-		copy(dst[int(at)*width:][:width], rows[i*width:])
+	values := make([]float32, p.Len()*width)
+	o.device.Read(values, x, 0)
+	for i, row := range p.ResultRows {
+		copy(dst[int(row)*width:][:width], values[i*width:])
 	}
 }
 
-// Attention implements model.Observer.
+// Attention implements model.Observer. Weights are computed here, from queries and keys: networks
+// never hold them whole.
 func (o *observer) Attention(block int, p *model.Pass, q, k, v *tensor.Dense, h backend.Heads) {
+	if !o.kv && !o.attention {
+		return
+	}
 	n := p.Keys
-	at := model.Indexes(0, n) // the row of each place among the keys
+	rowByPlace := model.Indexes(0, n) // the row of each place among the keys
 	for i, row := range p.ResultRows {
-		at[p.Pos[i]] = int(row)
+		rowByPlace[p.Pos[i]] = int(row)
 	}
-	heads := func(t *tensor.Dense) []float32 { // [kv, n, headDim] of the sequence, by rows
-		out, places := make([]float32, h.KVHeads()*n*h.HeadDim), make([]float32, n*h.HeadDim)
-		length := t.Shape()[2]
-		for j := range h.KVHeads() {
-			o.b.Read(places, t, (p.Segs[0].Seq*h.KVHeads()+j)*length)
-			for place, row := range at {
-				copy(out[(j*n+row)*h.HeadDim:][:h.HeadDim], places[place*h.HeadDim:])
-			}
-		}
-		return out
-	}
-	var keys []float32
-	if o.kv || o.attention {
-		keys = heads(k)
-	}
+
+	keys := o.readHeads(k, p, h, rowByPlace)
 	if o.kv {
-		copy(o.of(fmt.Sprint("keys.", block), h.KVHeads(), n, h.HeadDim), keys)
-		copy(o.of(fmt.Sprint("values.", block), h.KVHeads(), n, h.HeadDim), heads(v))
+		values := o.readHeads(v, p, h, rowByPlace)
+		copy(o.sequencePart(fmt.Sprint("keys.", block), h.KVHeads(), n, h.HeadDim), keys)
+		copy(o.sequencePart(fmt.Sprint("values.", block), h.KVHeads(), n, h.HeadDim), values)
 	}
 	if !o.attention {
 		return
 	}
-	dst := o.of(fmt.Sprint("attention.", block), h.Heads, n, n)
+	dst := o.sequencePart(fmt.Sprint("attention.", block), h.Heads, n, n)
 	if dst == nil {
 		return
 	}
 	queries := make([]float32, p.Len()*h.Heads*h.HeadDim)
-	o.b.Read(queries, q, 0)
-	group := h.Heads / h.KVHeads()
-	for j := range h.Heads {
-		key := keys[j/group*n*h.HeadDim:][:n*h.HeadDim]
+	o.device.Read(queries, q, 0)
+	queriesPerKey := h.Heads / h.KVHeads()
+	for head := range h.Heads {
+		headKeys := keys[head/queriesPerKey*n*h.HeadDim:][:n*h.HeadDim]
 		for i, row := range p.ResultRows {
 			pos := int(p.Pos[i])
-			softmaxOf(dst[(j*n+int(row))*n:][:n], queries[(i*h.Heads+j)*h.HeadDim:][:h.HeadDim], key,
-				at[h.FirstKey(pos):h.EndKey(pos)])
+			query := queries[(i*h.Heads+head)*h.HeadDim:][:h.HeadDim]
+			visible := rowByPlace[h.FirstKey(pos):h.EndKey(pos)]
+			softmaxRow(dst[(head*n+int(row))*n:][:n], query, headKeys, visible)
 		}
 	}
 }
 
-// softmaxOf computes dst = softmax(q k^T / sqrt(headDim)) over the seen rows of the keys
-// [len(dst), headDim]; the others are 0.
-func softmaxOf(dst, q, keys []float32, seen []int) {
-	scale, top := 1/math.Sqrt(float64(len(q))), math.Inf(-1)
-	logits := make([]float64, len(seen))
-	for t, row := range seen {
+// readHeads returns the keys or values [kvHeads, n, headDim] of the sequence, by rows.
+func (o *observer) readHeads(t *tensor.Dense, p *model.Pass, h backend.Heads,
+	rowByPlace []int) []float32 {
+	n := p.Keys
+	heads := make([]float32, h.KVHeads()*n*h.HeadDim)
+	places := make([]float32, n*h.HeadDim)
+	length := t.Shape()[2]
+	for head := range h.KVHeads() {
+		o.device.Read(places, t, (p.Segs[0].Seq*h.KVHeads()+head)*length)
+		for place, row := range rowByPlace {
+			copy(heads[(head*n+row)*h.HeadDim:][:h.HeadDim], places[place*h.HeadDim:])
+		}
+	}
+	return heads
+}
+
+// softmaxRow computes dst = softmax(q k^T / sqrt(headDim)) over the visible rows of the keys
+// [len(dst), headDim]; the others are 0. It sums in float64, which the reference values do too.
+func softmaxRow(dst, q, keys []float32, visible []int) {
+	scale := 1 / math.Sqrt(float64(len(q)))
+	largest := math.Inf(-1)
+	logits := make([]float64, len(visible))
+	for i, row := range visible {
 		sum := 0.0
 		for c, x := range q {
 			sum += float64(x) * float64(keys[row*len(q)+c])
 		}
-		logits[t] = sum * scale
-		top = max(top, logits[t])
+		logits[i] = sum * scale
+		largest = max(largest, logits[i])
 	}
 	sum := 0.0
-	for t, l := range logits {
-		logits[t] = math.Exp(l - top)
-		sum += logits[t]
+	for i, logit := range logits {
+		logits[i] = math.Exp(logit - largest)
+		sum += logits[i]
 	}
 	clear(dst)
-	for t, e := range logits {
-		dst[seen[t]] = float32(e / sum)
+	for i, e := range logits {
+		dst[visible[i]] = float32(e / sum)
 	}
 }

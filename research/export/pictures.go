@@ -37,7 +37,7 @@ func WriteCodes(ctx context.Context, c model.Codec, files []string, fit, out str
 		}
 	}
 	return weights.WriteFile(out,
-		[]weights.Tensor{integers("codes", all, len(files), codesOf(e))}, nil)
+		[]weights.Tensor{newInt64Tensor("codes", all, len(files), codeCount(e))}, nil)
 }
 
 // WritePixelCodes encodes the pictures in a safetensors file, pixels F32 [B,3,H,W], and writes
@@ -53,7 +53,7 @@ func WritePixelCodes(c model.Codec, file, out string) error {
 		return err
 	}
 	defer in.Close()
-	pixels, shape, err := in.floats("pixels", 4)
+	pixels, shape, err := in.readFloats("pixels", 4)
 	if err != nil {
 		return err
 	}
@@ -62,23 +62,23 @@ func WritePixelCodes(c model.Codec, file, out string) error {
 		return fmt.Errorf("%s: pixels has shape %v, want [B 3 %d %d] with at least one image", file,
 			shape, height, width)
 	}
-	least, most, err := rangeOf(file)
+	least, most, err := readColourRange(file)
 	if err != nil {
 		return err
 	}
 	for i, x := range pixels {
 		pixels[i] = (x - least) / (most - least)
 	}
-	codes := make([]int32, shape[0]*codesOf(e))
+	codes := make([]int32, shape[0]*codeCount(e))
 	if err := e.Encode(codes, pixels); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return weights.WriteFile(out,
-		[]weights.Tensor{integers("pixel_codes", codes, shape[0], codesOf(e))}, nil)
+		[]weights.Tensor{newInt64Tensor("pixel_codes", codes, shape[0], codeCount(e))}, nil)
 }
 
-// integers returns a tensor I64.
-func integers(name string, values []int32, shape ...int) weights.Tensor {
+// newInt64Tensor returns a tensor I64.
+func newInt64Tensor(name string, values []int32, shape ...int) weights.Tensor {
 	data := make([]byte, 0, 8*len(values))
 	for _, v := range values {
 		data = binary.LittleEndian.AppendUint64(data, uint64(v))
@@ -101,9 +101,10 @@ func encodeFile(e model.Encoder, name, fit string) ([]int32, error) {
 	return codes, param.AtPlace(name, err)
 }
 
-// rangeOf returns the values that mean colours 0 and 1 in a file, from cases.json beside it.
-func rangeOf(file string) (least, most float32, err error) {
-	list := casesOf(file).Range
+// readColourRange returns the values that mean colours 0 and 1 in a file, from cases.json beside
+// it.
+func readColourRange(file string) (least, most float32, err error) {
+	list := readCases(file).Range
 	if list == nil {
 		return 0, 1, nil
 	}
@@ -117,5 +118,5 @@ func rangeOf(file string) (least, most float32, err error) {
 // maxColour is the largest value in a range of colours.
 const maxColour = 255
 
-// codesOf returns the number of codes of a picture.
-func codesOf(c model.Codec) int { return model.Spec{Shape: c.Shape()}.Length() }
+// codeCount returns the number of codes of a picture.
+func codeCount(c model.Codec) int { return model.Spec{Shape: c.Shape()}.Length() }

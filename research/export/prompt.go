@@ -15,23 +15,22 @@ var promptTensors = []string{"tokens", "prompt"}
 // is FILE, for its tensor tokens or prompt or its only one, or FILE:TENSOR. With a length of 0
 // there are unmask.ReplyLength more tokens, up to the end of a block.
 func ReadPrompt(m *unmask.Model, name string, length int) ([]int32, error) {
-	file, tensor := name, ""
+	file := name
+	tensor := ""
 	set, err := weights.Open(file)
-	if at := strings.LastIndexByte(name, ':'); err != nil && at > 0 {
-		file, tensor = name[:at], name[at+1:]
+	// A file's own name may have a colon, so it is tried whole first.
+	if colon := strings.LastIndexByte(name, ':'); err != nil && colon > 0 {
+		file = name[:colon]
+		tensor = name[colon+1:]
 		set, err = weights.Open(file)
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer set.Close()
-	for _, known := range promptTensors {
-		if _, ok := set.Get(known); ok && tensor == "" {
-			tensor = known
-		}
-	}
-	if names := set.Names(); tensor == "" && len(names) == 1 {
-		tensor = names[0]
+
+	if tensor == "" {
+		tensor = findPromptTensor(set)
 	}
 	t, ok := set.Get(tensor)
 	if !ok {
@@ -43,28 +42,42 @@ func ReadPrompt(m *unmask.Model, name string, length int) ([]int32, error) {
 	}
 	spec := m.Spec()
 	in := input{set, file}
-	known, _, err := in.ints(tensor, len(t.Shape))
-	if err == nil {
-		err = in.checkTokens(tensor, known, max(len(known), 1), spec)
-	}
+	tokens, _, err := in.readInts(tensor, len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
+	if err := in.checkTokens(tensor, tokens, max(len(tokens), 1), spec); err != nil {
+		return nil, err
+	}
+
 	if length == 0 {
-		length = len(known) + unmask.ReplyLength
-		if b := spec.Block; b > 0 {
-			length = (length + b - 1) / b * b
+		length = len(tokens) + unmask.ReplyLength
+		if block := spec.Block; block > 0 {
+			length = (length + block - 1) / block * block
 		}
 		length = min(length, spec.Length())
 	}
-	switch {
-	case length > spec.Length():
+	if length > spec.Length() {
 		return nil, fmt.Errorf("length is %d, want 1 to %d", length, spec.Length())
-	case len(known) > length:
-		return nil, fmt.Errorf("there are %d tokens, want at most %d", len(known), length)
 	}
-	for len(known) < length {
-		known = append(known, spec.Mask)
+	if len(tokens) > length {
+		return nil, fmt.Errorf("there are %d tokens, want at most %d", len(tokens), length)
 	}
-	return known, nil
+	for len(tokens) < length {
+		tokens = append(tokens, spec.Mask)
+	}
+	return tokens, nil
+}
+
+// findPromptTensor returns the tensor of a file that has a prompt, "" if that is not clear.
+func findPromptTensor(set *weights.Set) string {
+	for _, name := range promptTensors {
+		if _, ok := set.Get(name); ok {
+			return name
+		}
+	}
+	if names := set.Names(); len(names) == 1 {
+		return names[0]
+	}
+	return ""
 }

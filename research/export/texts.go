@@ -26,22 +26,22 @@ func WriteTextStates(ctx context.Context, e *TextEncoder, file, out string) erro
 	defer in.Close()
 	var list []weights.Tensor
 	for _, g := range textGroups {
-		if !in.has(g.ids) {
+		if !in.hasTensor(g.ids) {
 			continue
 		}
-		ids, shape, err := in.ints(g.ids, 2)
+		ids, shape, err := in.readInts(g.ids, 2)
 		if err != nil {
 			return err
 		}
 		texts := slices.Collect(slices.Chunk(ids, max(shape[1], 1)))
-		made, err := encodeTexts(ctx, e, texts)
+		made, err := encodeInParts(ctx, e, texts)
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", file, g.ids, err)
 		}
 		list = append(list, stateTensors(g.states, made, e)...)
 	}
-	if prompts := casesOf(file).Prompts; len(prompts) > 0 {
-		ids, err := promptIDs(e, prompts)
+	if prompts := readCases(file).Prompts; len(prompts) > 0 {
+		ids, err := encodePromptIDs(e, prompts)
 		if err != nil {
 			return fmt.Errorf("%s: prompts of cases.json: %w", file, err)
 		}
@@ -54,38 +54,43 @@ func WriteTextStates(ctx context.Context, e *TextEncoder, file, out string) erro
 	return weights.WriteFile(out, list, nil)
 }
 
-// encodeTexts encodes texts a few at a time.
-func encodeTexts(ctx context.Context, e *TextEncoder,
-	texts [][]int32) (made []*model.Prompt, err error) {
-	const most = 16
-	for part := range slices.Chunk(texts, most) {
-		some, err := e.Encode(ctx, part)
+// encodeInParts encodes texts a few at a time, so that working memory does not grow with the file.
+func encodeInParts(ctx context.Context, e *TextEncoder,
+	texts [][]int32) (prompts []*model.Prompt, err error) {
+	const partSize = 16
+	for part := range slices.Chunk(texts, partSize) {
+		encoded, err := e.Encode(ctx, part)
 		if err != nil {
 			return nil, err
 		}
-		made = append(made, some...)
+		prompts = append(prompts, encoded...)
 	}
-	return made, nil
+	return prompts, nil
 }
 
-// stateTensors returns the states of prompts as named tensors.
-func stateTensors(name string, prompts []*model.Prompt, e *TextEncoder) []weights.Tensor {
-	c, n := e.Config(), len(prompts)
-	var before, last, pooled []float32
+// stateTensors returns the states of prompts as tensors whose names begin with prefix.
+func stateTensors(prefix string, prompts []*model.Prompt, e *TextEncoder) []weights.Tensor {
+	var beforeLast, last, pooled []float32
 	for _, p := range prompts {
-		before, last = append(before, p.States...), append(last, p.Final...)
+		beforeLast = append(beforeLast, p.States...)
+		last = append(last, p.Final...)
 		pooled = append(pooled, p.Pooled...)
 	}
-	tensor := func(part string, values []float32, shape ...int) weights.Tensor {
-		return weights.Tensor{Name: name + part, DType: weights.F32, Shape: shape,
-			Data: bytesOf(values)}
+	newTensor := func(name string, values []float32, shape ...int) weights.Tensor {
+		return weights.Tensor{Name: prefix + name, DType: weights.F32, Shape: shape,
+			Data: float32Bytes(values)}
 	}
-	return []weights.Tensor{tensor("_before_last", before, n, c.Rows, c.Hidden),
-		tensor("_last", last, n, c.Rows, c.Hidden), tensor("_pooled", pooled, n, c.Pooled)}
+	c := e.Config()
+	n := len(prompts)
+	return []weights.Tensor{
+		newTensor("_before_last", beforeLast, n, c.Rows, c.Hidden),
+		newTensor("_last", last, n, c.Rows, c.Hidden),
+		newTensor("_pooled", pooled, n, c.Pooled),
+	}
 }
 
-// promptIDs returns the ids of prompts, padded as their tokenizer does.
-func promptIDs(e *TextEncoder, prompts []string) (t weights.Tensor, err error) {
+// encodePromptIDs returns the ids of prompts, padded as their tokenizer does.
+func encodePromptIDs(e *TextEncoder, prompts []string) (t weights.Tensor, err error) {
 	tokenizer, err := e.Tokenizer()
 	if err != nil {
 		return t, err
@@ -99,5 +104,5 @@ func promptIDs(e *TextEncoder, prompts []string) (t weights.Tensor, err error) {
 		}
 		all = append(all, ids...)
 	}
-	return integers("prompt_ids", all, len(prompts), rows), nil
+	return newInt64Tensor("prompt_ids", all, len(prompts), rows), nil
 }
