@@ -28,9 +28,14 @@ const (
 type Film struct {
 	Scale int // factor by which the pictures are enlarged; 0 is 1
 
-	mask   int32
-	states [][][]int32 // [image][step] codes
-	done   []bool
+	mask int32
+
+	// frames are the codes of each picture after each step: [picture][step][codes]. The first are
+	// those it begins as.
+	frames [][][]int32
+
+	// done says of each picture whether its sequence has ended.
+	done []bool
 }
 
 // NewFilm returns a film of the first n pictures of a run, at most MaxFilmed. Each begins as the
@@ -40,9 +45,9 @@ func NewFilm(n int, spec model.Spec, start []int32) *Film {
 	if start == nil {
 		start = spec.BlankTokens(spec.Length())
 	}
-	f := &Film{mask: spec.Mask, states: make([][][]int32, n), done: make([]bool, n)}
-	for i := range f.states {
-		f.states[i] = [][]int32{start}
+	f := &Film{mask: spec.Mask, frames: make([][][]int32, n), done: make([]bool, n)}
+	for i := range f.frames {
+		f.frames[i] = [][]int32{start}
 	}
 	return f
 }
@@ -52,7 +57,7 @@ func (f *Film) Len() int {
 	if f == nil {
 		return 0
 	}
-	return len(f.states)
+	return len(f.frames)
 }
 
 // Add records a sequence after a step.
@@ -60,42 +65,43 @@ func (f *Film) Add(s *generate.Sequence) {
 	if s.Index >= f.Len() || f.done[s.Index] {
 		return
 	}
-	f.states[s.Index] = append(f.states[s.Index], slices.Clone(s.Tokens))
+	f.frames[s.Index] = append(f.frames[s.Index], slices.Clone(s.Tokens))
 	f.done[s.Index] = s.Done
 }
 
 // Encode draws the GIF, with masked cells in grey. condition returns the condition of picture i.
+//
+// A film of many steps shows some of them only, at most filmFrames, and always the last one.
 func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]byte, error) {
 	width, height, err := p.Size()
 	if err != nil {
 		return nil, err
 	}
 	steps := 0
-	for _, s := range f.states {
-		steps = max(steps, len(s))
+	for _, frames := range f.frames {
+		steps = max(steps, len(frames))
 	}
+	sheet := filmSheet{
+		film:      f,
+		pictures:  p,
+		condition: condition,
+		sheet:     images.NewSheet(len(f.frames), image.Pt(width, height)),
+		shown:     make([][]int32, len(f.frames)),
+	}
+
 	var film gif.GIF // which repeats for ever
-	d := filmSheet{f: f, p: p, condition: condition, drawn: make([][]int32, len(f.states)),
-		sheet: images.NewSheet(len(f.states), image.Pt(width, height))}
-	every := (steps + filmFrames - 1) / filmFrames
-	for at := 0; at < steps; at += every {
+	stride := (steps + filmFrames - 1) / filmFrames
+	for step := 0; step < steps; step += stride {
 		delay := frameTime
-		if at+every >= steps {
-			at, delay = steps-1, lastTime
+		if step+stride >= steps {
+			step = steps - 1
+			delay = lastTime
 		}
-		var hidden []image.Rectangle
-		for i := range f.states {
-			cells, err := d.draw(i, at)
-			if err != nil {
-				return nil, err
-			}
-			hidden = append(hidden, cells...)
+		frame, err := sheet.drawFrame(step)
+		if err != nil {
+			return nil, err
 		}
-		n := max(1, f.Scale)
-		for j, cell := range hidden {
-			hidden[j] = image.Rectangle{Min: cell.Min.Mul(n), Max: cell.Max.Mul(n)}
-		}
-		film.Image = append(film.Image, images.GIFFrame(images.Enlarge(d.sheet.Canvas, n), hidden))
+		film.Image = append(film.Image, frame)
 		film.Delay = append(film.Delay, delay)
 	}
 	var data bytes.Buffer
@@ -106,40 +112,60 @@ func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]by
 // filmSheet is the contact sheet of a film's frames. A picture is decoded only when its codes
 // changed.
 type filmSheet struct {
-	f         *Film
-	p         *Pictures
+	film      *Film
+	pictures  *Pictures
 	condition func(i int) *model.Condition
 	sheet     *images.Sheet
-	drawn     [][]int32 // [image] the codes that the sheet shows
+
+	// shown are the codes of each picture on the sheet, [picture][codes].
+	shown [][]int32
 }
 
-// draw puts picture i as it was after a step on the sheet, and returns the masked cells there. They
-// have the codes that they end with: the film hides them, but the decoder normalises over the whole
-// image, so other codes there would change the visible cells.
-func (d *filmSheet) draw(i, step int) ([]image.Rectangle, error) {
-	states := d.f.states[i]
-	last := len(states) - 1
-	codes, _, err := d.p.Fill(states[last])
+// drawFrame returns the frame of a step, enlarged by the film's scale.
+func (d *filmSheet) drawFrame(step int) (*image.Paletted, error) {
+	var masked []image.Rectangle
+	for i := range d.film.frames {
+		cells, err := d.drawPicture(i, step)
+		if err != nil {
+			return nil, err
+		}
+		masked = append(masked, cells...)
+	}
+	n := max(1, d.film.Scale)
+	for j, cell := range masked {
+		masked[j] = image.Rectangle{Min: cell.Min.Mul(n), Max: cell.Max.Mul(n)}
+	}
+	return images.GIFFrame(images.Enlarge(d.sheet.Canvas, n), masked), nil
+}
+
+// drawPicture puts picture i as it was after a step on the sheet, and returns the masked cells
+// there. They have the codes that they end with: the film hides them, but the decoder normalises
+// over the whole image, so other codes there would change the visible cells.
+func (d *filmSheet) drawPicture(i, step int) ([]image.Rectangle, error) {
+	frames := d.film.frames[i]
+	last := len(frames) - 1
+	codes, _, err := d.pictures.Fill(frames[last])
 	if err != nil {
 		return nil, err
 	}
 	var masked []int
-	for at, code := range states[min(step, last)] {
-		if code != d.f.mask {
-			codes[at] = code
+	for position, code := range frames[min(step, last)] {
+		if code == d.film.mask {
+			masked = append(masked, position)
 		} else {
-			masked = append(masked, at)
+			codes[position] = code
 		}
 	}
-	if !slices.Equal(codes, d.drawn[i]) {
-		img, err := d.p.ConditionedImage(codes, d.condition(i))
+
+	if !slices.Equal(codes, d.shown[i]) {
+		picture, err := d.pictures.ConditionedImage(codes, d.condition(i))
 		if err != nil {
 			return nil, err
 		}
-		d.sheet.Put(i, img)
-		d.drawn[i] = codes
+		d.sheet.Put(i, picture)
+		d.shown[i] = codes
 	}
-	cells, err := d.p.Cells(masked)
+	cells, err := d.pictures.Cells(masked)
 	for j := range cells {
 		cells[j] = cells[j].Add(d.sheet.Corner(i))
 	}

@@ -15,9 +15,14 @@ import (
 
 // Inpainting is a picture with a part of it to be made new.
 type Inpainting struct {
-	Picture *image.NRGBA // of the model's size
-	Hole    *image.NRGBA // of the same size, white where the picture is made new
-	Tokens  []int32      // known tokens of the run that makes it
+	// Picture has the model's size.
+	Picture *image.NRGBA
+
+	// Hole has the same size, and is white where the picture is made new.
+	Hole *image.NRGBA
+
+	// Tokens are the known tokens of the run that makes it, with masks in the hole.
+	Tokens []int32
 
 	pictures *Pictures
 	codes    []int32 // of the whole picture
@@ -32,17 +37,19 @@ func (p *Pictures) Inpaint(picture, mask image.Image, box image.Rectangle, fit s
 	if err != nil {
 		return nil, err
 	}
-	at, err := p.place(picture, fit)
+	placement, err := p.place(picture, fit)
 	if err != nil {
 		return nil, err
 	}
-	in := &Inpainting{Picture: at.Picture(picture), pictures: p}
+	in := &Inpainting{Picture: placement.Picture(picture), pictures: p}
 	in.Hole = image.NewNRGBA(in.Picture.Rect)
-	draw.Draw(in.Hole, in.Hole.Rect, at.Mask(hole), image.Point{}, draw.Src)
-	if in.codes, err = p.Encode(in.Picture); err != nil {
+	draw.Draw(in.Hole, in.Hole.Rect, placement.Mask(hole), image.Point{}, draw.Src)
+
+	in.codes, err = p.Encode(in.Picture)
+	if err != nil {
 		return nil, err
 	}
-	in.Tokens, err = p.masked(slices.Clone(in.codes), in.Hole)
+	in.Tokens, err = p.maskCodes(slices.Clone(in.codes), in.Hole)
 	if err == nil && !slices.Contains(in.Tokens, p.mask) {
 		where := "is transparent, want a mask or a box"
 		if mask != nil || !box.Empty() {
@@ -53,14 +60,14 @@ func (p *Pictures) Inpaint(picture, mask image.Image, box image.Rectangle, fit s
 	return in, err
 }
 
-// RoundTripLoss returns the loss of the codes in what is kept, see RoundTrip.
+// RoundTripLoss returns the loss of the codes in what is kept, see Pictures.RoundTripLoss.
 func (in *Inpainting) RoundTripLoss() (float64, error) {
-	return in.pictures.lost(in.codes, in.Picture, in.Hole)
+	return in.pictures.codesLoss(in.codes, in.Picture, in.Hole)
 }
 
 // Paste puts what is kept back into a picture that was made, see Pictures.Paste.
-func (in *Inpainting) Paste(made *image.NRGBA) error {
-	return in.pictures.Paste(made, in.Picture, in.Hole)
+func (in *Inpainting) Paste(result *image.NRGBA) error {
+	return in.pictures.Paste(result, in.Picture, in.Hole)
 }
 
 // Hash returns a text that differs for other pixels.
@@ -79,12 +86,12 @@ func (p *Pictures) Mask(picture, hole image.Image) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.masked(codes, hole)
+	return p.maskCodes(codes, hole)
 }
 
-// masked masks the codes of a picture in each cell that a white pixel of hole touches.
-func (p *Pictures) masked(codes []int32, hole image.Image) ([]int32, error) {
-	c, err := p.grid()
+// maskCodes masks the codes of a picture in each cell that a white pixel of hole touches.
+func (p *Pictures) maskCodes(codes []int32, hole image.Image) ([]int32, error) {
+	c, err := p.gridCodec()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +100,8 @@ func (p *Pictures) masked(codes []int32, hole image.Image) ([]int32, error) {
 	if r.Dx() != width || r.Dy() != height {
 		return nil, fmt.Errorf("the mask is %d x %d pixels, want %d x %d", r.Dx(), r.Dy(), width, height)
 	}
-	cell, columns := cellOf(c), c.Shape()[1]
+	cell := cellSize(c)
+	columns := c.Shape()[1]
 	for y := range height {
 		for x := range width {
 			if IsWhite(hole.At(r.Min.X+x, r.Min.Y+y)) {
@@ -112,23 +120,26 @@ func (p *Pictures) RoundTripLoss(picture, hole image.Image) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return p.lost(codes, picture, hole)
+	return p.codesLoss(codes, picture, hole)
 }
 
-// lost is RoundTrip for the codes of the picture.
-func (p *Pictures) lost(codes []int32, picture, hole image.Image) (float64, error) {
-	back, err := p.Image(codes)
+// codesLoss is RoundTripLoss for the codes of the picture.
+func (p *Pictures) codesLoss(codes []int32, picture, hole image.Image) (float64, error) {
+	decoded, err := p.Image(codes)
 	if err != nil {
 		return 0, err
 	}
-	from, over := picture.Bounds().Min, hole.Bounds().Min
-	sum, n := 0, 0
-	for y := range back.Rect.Dy() {
-		for x := range back.Rect.Dx() {
-			if IsWhite(hole.At(over.X+x, over.Y+y)) {
+	pictureMin := picture.Bounds().Min
+	holeMin := hole.Bounds().Min
+	sum := 0
+	n := 0
+	for y := range decoded.Rect.Dy() {
+		for x := range decoded.Rect.Dx() {
+			if IsWhite(hole.At(holeMin.X+x, holeMin.Y+y)) {
 				continue
 			}
-			a, b := opaque(picture.At(from.X+x, from.Y+y)), back.NRGBAAt(x, y)
+			a := opaque(picture.At(pictureMin.X+x, pictureMin.Y+y))
+			b := decoded.NRGBAAt(x, y)
 			for _, d := range [3]int{int(a.R) - int(b.R), int(a.G) - int(b.G), int(a.B) - int(b.B)} {
 				sum += max(d, -d)
 			}
@@ -138,61 +149,77 @@ func (p *Pictures) lost(codes []int32, picture, hole image.Image) (float64, erro
 	return float64(sum) / float64(max(n, 1)), nil
 }
 
-// Paste copies the pixels that hole keeps from picture into made; all three have one size. Within
+// Paste copies the pixels that hole keeps from picture into result; all three have one size. Within
 // one cell of the hole's edge the two are mixed, so that no seam shows.
-func (p *Pictures) Paste(made *image.NRGBA, picture, hole image.Image) error {
+func (p *Pictures) Paste(result *image.NRGBA, picture, hole image.Image) error {
 	c, err := p.load()
 	if err != nil {
 		return err
 	}
 	width, height := c.Size()
-	for _, p := range []image.Image{made, picture, hole} {
-		if r := p.Bounds(); r.Dx() != width || r.Dy() != height {
+	for _, m := range []image.Image{result, picture, hole} {
+		if r := m.Bounds(); r.Dx() != width || r.Dy() != height {
 			return fmt.Errorf("a picture is %d x %d pixels, want %d x %d", r.Dx(), r.Dy(), width, height)
 		}
 	}
-	fade := 1
+
+	fade := 1 // pixels over which the two are mixed
 	if len(c.Shape()) == 2 {
-		fade = max(cellOf(c).X, cellOf(c).Y)
+		cell := cellSize(c)
+		fade = max(cell.X, cell.Y)
 	}
-	from := picture.Bounds().Min
-	for i, d := range distances(hole) {
-		x, y := i%width, i/width
-		kept := min(d, fade)
-		a, b := opaque(picture.At(from.X+x, from.Y+y)), made.NRGBAAt(made.Rect.Min.X+x, made.Rect.Min.Y+y)
-		mix := func(a, b uint8) uint8 { return uint8((int(a)*kept + int(b)*(fade-kept) + fade/2) / fade) }
-		made.SetNRGBA(made.Rect.Min.X+x, made.Rect.Min.Y+y,
-			color.NRGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255})
+	pictureMin := picture.Bounds().Min
+	for i, distance := range holeDistances(hole) {
+		x := i % width
+		y := i / width
+		weight := min(distance, fade) // of the picture, out of fade
+		mix := func(a, b uint8) uint8 {
+			return uint8((int(a)*weight + int(b)*(fade-weight) + fade/2) / fade)
+		}
+		resultX := result.Rect.Min.X + x
+		resultY := result.Rect.Min.Y + y
+		a := opaque(picture.At(pictureMin.X+x, pictureMin.Y+y))
+		b := result.NRGBAAt(resultX, resultY)
+		result.SetNRGBA(resultX, resultY,
+			color.NRGBA{R: mix(a.R, b.R), G: mix(a.G, b.G), B: mix(a.B, b.B), A: 255})
 	}
 	return nil
 }
 
-// distances returns each pixel's distance from the nearest white pixel of hole: the larger of the
-// horizontal and the vertical one. Without a white pixel it is larger than the picture.
-func distances(hole image.Image) []int {
+// holeDistances returns each pixel's distance from the nearest white pixel of hole: the larger of
+// the horizontal and the vertical one. Without a white pixel it is larger than the picture.
+//
+// Two passes over the pixels find them, one in each direction: a shortest way never needs to turn
+// back.
+func holeDistances(hole image.Image) []int {
 	r := hole.Bounds()
-	width, height := r.Dx(), r.Dy()
-	inside, d := image.Rect(0, 0, width, height), make([]int, width*height)
-	for i := range d {
-		if d[i] = width + height; IsWhite(hole.At(r.Min.X+i%width, r.Min.Y+i/width)) {
-			d[i] = 0
+	width := r.Dx()
+	height := r.Dy()
+	distance := make([]int, width*height)
+	for i := range distance {
+		if !IsWhite(hole.At(r.Min.X+i%width, r.Min.Y+i/width)) {
+			distance[i] = width + height
 		}
 	}
-	// lower bounds the distance of pixel i by those of four neighbours, on one side of it.
-	lower := func(i, side int) {
+
+	// relax bounds the distance of pixel i by those of four neighbours, on one side of it: those
+	// before it for a side of -1, those after it for 1.
+	inside := image.Rect(0, 0, width, height)
+	relax := func(i, side int) {
 		for _, step := range [4]image.Point{{X: 1}, {X: 1, Y: 1}, {Y: 1}, {X: -1, Y: 1}} {
-			if at := image.Pt(i%width, i/width).Add(step.Mul(side)); at.In(inside) {
-				d[i] = min(d[i], d[at.Y*width+at.X]+1)
+			neighbour := image.Pt(i%width, i/width).Add(step.Mul(side))
+			if neighbour.In(inside) {
+				distance[i] = min(distance[i], distance[neighbour.Y*width+neighbour.X]+1)
 			}
 		}
 	}
-	for i := range d {
-		lower(i, -1)
+	for i := range distance {
+		relax(i, -1)
 	}
-	for i := range slices.Backward(d) {
-		lower(i, 1)
+	for i := range slices.Backward(distance) {
+		relax(i, 1)
 	}
-	return d
+	return distance
 }
 
 // opaque returns a pixel's colour, whatever its alpha.

@@ -58,31 +58,38 @@ func (m Margins) String() string {
 type Outpainting struct {
 	denoiser model.Denoiser
 	pictures *Pictures
-	picture  *image.NRGBA // on the canvas; its margins are black
-	windows  []window
+
+	// canvas has the enlarged size, with the picture in it; its margins are black.
+	canvas *image.NRGBA
+
+	// windows are in the order in which they are made.
+	windows []window
 }
 
 // window is a part of the canvas that is made in one run.
 type window struct {
-	at   image.Rectangle
-	hole *image.Gray // of the window's size, white where nothing is there yet
+	// place is where it stands on the canvas.
+	place image.Rectangle
+
+	// hole has the window's size, and is white where nothing is there yet.
+	hole *image.Gray
 }
 
 // Outpaint prepares the enlargement of a picture by margins, by the network of these pictures. The
 // result must be at least as large as they are.
 func (p *Pictures) Outpaint(d model.Denoiser, picture image.Image, add Margins) (*Outpainting,
 	error) {
-	c, err := p.grid()
+	c, err := p.gridCodec()
 	if err != nil {
 		return nil, err
 	}
 	width, height := c.Size()
-	from := picture.Bounds()
-	size := image.Pt(from.Dx()+add.Left+add.Right, from.Dy()+add.Top+add.Bottom)
+	bounds := picture.Bounds()
+	size := image.Pt(bounds.Dx()+add.Left+add.Right, bounds.Dy()+add.Top+add.Bottom)
 	switch {
-	case from.Empty() || add == Margins{} || min(add.Left, add.Top, add.Right, add.Bottom) < 0:
+	case bounds.Empty() || add == Margins{} || min(add.Left, add.Top, add.Right, add.Bottom) < 0:
 		return nil, fmt.Errorf("a picture of %d x %d pixels grows by %q, want margins of more than 0",
-			from.Dx(), from.Dy(), add)
+			bounds.Dx(), bounds.Dy(), add)
 	case size.X < width || size.Y < height:
 		return nil, fmt.Errorf("the picture has %d x %d pixels with its margins, want %d x %d at least",
 			size.X, size.Y, width, height)
@@ -90,62 +97,66 @@ func (p *Pictures) Outpaint(d model.Denoiser, picture image.Image, add Margins) 
 		return nil, fmt.Errorf("the picture has %d x %d pixels with its margins, want %d in all at most",
 			size.X, size.Y, images.MaxPixels)
 	}
-	o := &Outpainting{denoiser: d, pictures: p, picture: image.NewNRGBA(image.Rectangle{Max: size})}
-	kept := image.Rect(add.Left, add.Top, add.Left+from.Dx(), add.Top+from.Dy())
-	draw.Draw(o.picture, o.picture.Rect, image.Black, image.Point{}, draw.Src)
-	place, err := images.Place(from.Size(), from.Size(), "")
+	o := &Outpainting{denoiser: d, pictures: p, canvas: image.NewNRGBA(image.Rectangle{Max: size})}
+	kept := image.Rect(add.Left, add.Top, add.Left+bounds.Dx(), add.Top+bounds.Dy())
+	draw.Draw(o.canvas, o.canvas.Rect, image.Black, image.Point{}, draw.Src)
+	place, err := images.Place(bounds.Size(), bounds.Size(), "")
 	if err != nil {
 		return nil, err
 	}
-	draw.Draw(o.picture, kept, place.Picture(picture), image.Point{}, draw.Src)
-	o.plan(image.Pt(width, height), kept)
+	draw.Draw(o.canvas, kept, place.Picture(picture), image.Point{}, draw.Src)
+	o.planWindows(image.Pt(width, height), kept)
 	return o, nil
 }
 
-// plan orders the windows: the next is always the one with the most pixels already there. Windows
-// stand half a window apart, and at the edges.
-func (p *Outpainting) plan(size image.Point, kept image.Rectangle) {
-	canvas := p.picture.Rect
-	there := image.NewGray(canvas)
-	draw.Draw(there, kept, image.White, image.Point{}, draw.Src)
+// planWindows orders the windows: the next is always the one with the most pixels already there.
+// Windows stand half a window apart, and at the edges.
+func (p *Outpainting) planWindows(size image.Point, kept image.Rectangle) {
+	bounds := p.canvas.Rect
+	painted := image.NewGray(bounds) // white where something is there
+	draw.Draw(painted, kept, image.White, image.Point{}, draw.Src)
 	var places []image.Rectangle
-	for _, y := range starts(canvas.Dy(), size.Y) {
-		for _, x := range starts(canvas.Dx(), size.X) {
+	for _, y := range windowStarts(bounds.Dy(), size.Y) {
+		for _, x := range windowStarts(bounds.Dx(), size.X) {
 			places = append(places, image.Rect(x, y, x+size.X, y+size.Y))
 		}
 	}
+
 	for {
-		best, most := -1, 0
-		for i, at := range places {
-			if n := whites(there, at); n < size.X*size.Y && n > most {
-				best, most = i, n
+		best := -1
+		most := 0
+		for i, place := range places {
+			n := countWhite(painted, place)
+			if n < size.X*size.Y && n > most {
+				best = i
+				most = n
 			}
 		}
 		if best < 0 {
 			return
 		}
-		w := window{at: places[best], hole: image.NewGray(image.Rectangle{Max: size})}
+		w := window{place: places[best], hole: image.NewGray(image.Rectangle{Max: size})}
 		for i := range w.hole.Pix {
-			at := w.at.Min.Add(image.Pt(i%size.X, i/size.X))
-			w.hole.Pix[i] = 255 - there.GrayAt(at.X, at.Y).Y
+			pixel := w.place.Min.Add(image.Pt(i%size.X, i/size.X))
+			w.hole.Pix[i] = 255 - painted.GrayAt(pixel.X, pixel.Y).Y
 		}
 		p.windows = append(p.windows, w)
-		draw.Draw(there, w.at, image.White, image.Point{}, draw.Src)
+		draw.Draw(painted, w.place, image.White, image.Point{}, draw.Src)
 	}
 }
 
-// starts returns where windows of length size begin along a side of the canvas.
-func starts(side, size int) (list []int) {
-	for at := 0; at < side-size; at += max(size/2, 1) {
-		list = append(list, at)
+// windowStarts returns where windows of length size begin along a side of the canvas.
+func windowStarts(side, size int) (list []int) {
+	for start := 0; start < side-size; start += max(size/2, 1) {
+		list = append(list, start)
 	}
 	return append(list, side-size)
 }
 
-// whites counts the white pixels of m in a rectangle.
-func whites(m *image.Gray, at image.Rectangle) (n int) {
-	for y := at.Min.Y; y < at.Max.Y; y++ {
-		row := m.Pix[m.PixOffset(at.Min.X, y):][:at.Dx()]
+// countWhite counts the white pixels of m in a rectangle.
+func countWhite(m *image.Gray, r image.Rectangle) (n int) {
+	for y := r.Min.Y; y < r.Max.Y; y++ {
+		row := m.Pix[m.PixOffset(r.Min.X, y):][:r.Dx()]
 		for _, v := range row {
 			n += int(v) / 255
 		}
@@ -154,7 +165,7 @@ func whites(m *image.Gray, at image.Rectangle) (n int) {
 }
 
 // Size returns the width and height of the enlarged picture in pixels.
-func (p *Outpainting) Size() image.Point { return p.picture.Rect.Size() }
+func (p *Outpainting) Size() image.Point { return p.canvas.Rect.Size() }
 
 // Windows returns the number of windows, which are made one after the other.
 func (p *Outpainting) Windows() int { return len(p.windows) }
@@ -163,122 +174,135 @@ func (p *Outpainting) Windows() int { return len(p.windows) }
 func (p *Outpainting) Hash() string {
 	hash := sha256.New()
 	for _, w := range p.windows {
-		fmt.Fprint(hash, w.at)
+		fmt.Fprint(hash, w.place)
 		hash.Write(w.hole.Pix)
 	}
-	hash.Write(p.picture.Pix)
+	hash.Write(p.canvas.Pix)
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// RoundTripLoss returns the codes' loss in the kept part of the first window, as RoundTrip
-// measures it. If it is large the picture's edge shows.
+// RoundTripLoss returns the codes' loss in the kept part of the first window, as
+// Pictures.RoundTripLoss measures it. If it is large the picture's edge shows.
 func (p *Outpainting) RoundTripLoss() (float64, error) {
 	w := &p.windows[0]
-	given := image.NewNRGBA(w.hole.Rect)
-	draw.Draw(given, given.Rect, p.picture, w.at.Min, draw.Src)
-	extend(given, w.hole)
-	return p.pictures.RoundTripLoss(given, w.hole)
+	return p.pictures.RoundTripLoss(w.cut(p.canvas), w.hole)
+}
+
+// cut returns the window's part of a canvas, with its hole extended from what is there.
+func (w *window) cut(canvas *image.NRGBA) *image.NRGBA {
+	part := image.NewNRGBA(w.hole.Rect)
+	draw.Draw(part, part.Rect, canvas, w.place.Min, draw.Src)
+	fillHole(part, w.hole)
+	return part
 }
 
 // Draw makes the enlarged pictures of a batch of prepared requests. A window with fewer masked
 // cells than the steps of a request has one step per cell.
 func (p *Outpainting) Draw(ctx context.Context, list []generate.Request) ([]*image.NRGBA, error) {
-	made := make([]*image.NRGBA, len(list))
-	for i := range made {
-		made[i] = image.NewNRGBA(p.picture.Rect)
-		copy(made[i].Pix, p.picture.Pix)
+	canvases := make([]*image.NRGBA, len(list))
+	for i := range canvases {
+		canvases[i] = image.NewNRGBA(p.canvas.Rect)
+		copy(canvases[i].Pix, p.canvas.Pix)
 	}
 	for k := range p.windows {
-		if err := p.window(ctx, list, k, made); err != nil {
+		if err := p.drawWindow(ctx, list, k, canvases); err != nil {
 			return nil, fmt.Errorf("window %d of %d: %w", k+1, len(p.windows), err)
 		}
 	}
-	return made, nil
+	return canvases, nil
 }
 
-// window draws window k of the pictures in made. Each window uses random numbers of its own.
-func (p *Outpainting) window(ctx context.Context, list []generate.Request, k int,
-	made []*image.NRGBA) (err error) {
+// drawWindow draws window k on the canvases of a batch. Each window uses random numbers of its own:
+// with those of another one, two windows that begin alike would show the same thing.
+func (p *Outpainting) drawWindow(ctx context.Context, list []generate.Request, k int,
+	canvases []*image.NRGBA) (err error) {
 	w := &p.windows[k]
-	given, drawn := make([]*image.NRGBA, len(made)), make([][]int32, len(made))
-	requests, guided := slices.Clone(list), false
+	parts := make([]*image.NRGBA, len(canvases))
+	requests := slices.Clone(list)
+	guided := false
 	var tokens []int32
-	for i, picture := range made {
-		given[i] = image.NewNRGBA(w.hole.Rect)
-		draw.Draw(given[i], given[i].Rect, picture, w.at.Min, draw.Src)
-		extend(given[i], w.hole)
+	for i, canvas := range canvases {
+		parts[i] = w.cut(canvas)
 		if i == 0 || k > 0 { // the first window has the same in all
-			if tokens, err = p.pictures.Mask(given[i], w.hole); err != nil {
+			tokens, err = p.pictures.Mask(parts[i], w.hole)
+			if err != nil {
 				return err
 			}
 		}
-		q := &requests[i]
-		q.Seed, q.Known = q.Seed+uint64(k)<<32, tokens
-		q.Steps = min(q.Steps, max(p.denoiser.Spec().CountMasked(tokens), 1))
-		guided = guided || q.Guidance.Scale != 0
+		r := &requests[i]
+		r.Seed += uint64(k) << 32
+		r.Known = tokens
+		r.Steps = min(r.Steps, max(p.denoiser.Spec().CountMasked(tokens), 1))
+		guided = guided || r.Guidance.Scale != 0
 	}
-	o := generate.PoolOptions{Size: len(made), Guided: guided}
+
+	codes := make([][]int32, len(canvases))
+	o := generate.PoolOptions{Size: len(canvases), Guided: guided}
 	for step, err := range generate.Each(ctx, p.denoiser, o, slices.Values(requests)) {
 		if err != nil {
 			return err
 		}
 		for _, q := range step.Sequences {
 			if q.Finished {
-				drawn[q.Number] = slices.Clone(q.Tokens)
+				codes[q.Number] = slices.Clone(q.Tokens)
 			}
 		}
 	}
-	for i, codes := range drawn {
-		picture, err := p.pictures.ConditionedImage(codes, list[i].Condition)
+	for i := range canvases {
+		picture, err := p.pictures.ConditionedImage(codes[i], list[i].Condition)
 		if err != nil {
 			return err
 		}
-		if err := p.pictures.Paste(picture, given[i], w.hole); err != nil {
+		if err := p.pictures.Paste(picture, parts[i], w.hole); err != nil {
 			return err
 		}
-		draw.Draw(made[i], w.at, picture, image.Point{}, draw.Src)
+		draw.Draw(canvases[i], w.place, picture, image.Point{}, draw.Src)
 	}
 	return nil
 }
 
-// extend fills the hole with the colour of the nearest kept pixel in the row, or in the nearest row
-// that has kept pixels, so that the codes of cells at the hole's edge are those of a whole picture.
-func extend(m *image.NRGBA, hole *image.Gray) {
-	width, height := m.Rect.Dx(), m.Rect.Dy()
-	rows := make([]bool, height) // that have kept pixels
+// fillHole fills the hole with the colour of the nearest kept pixel in the row, or in the nearest
+// row that has kept pixels, so that the codes of cells at the hole's edge are those of a whole
+// picture.
+func fillHole(m *image.NRGBA, hole *image.Gray) {
+	width := m.Rect.Dx()
+	height := m.Rect.Dy()
+	hasKept := make([]bool, height) // of each row
 	for y := range height {
 		row := hole.Pix[y*hole.Stride:][:width]
-		for x, at := range nearest(width, func(x int) bool { return row[x] == 0 }) {
-			if at >= 0 {
-				m.SetNRGBA(x, y, m.NRGBAAt(at, y))
-				rows[y] = true
+		for x, source := range nearestKept(width, func(x int) bool { return row[x] == 0 }) {
+			if source >= 0 {
+				m.SetNRGBA(x, y, m.NRGBAAt(source, y))
+				hasKept[y] = true
 			}
 		}
 	}
-	for y, at := range nearest(height, func(y int) bool { return rows[y] }) {
-		if at >= 0 {
-			copy(m.Pix[y*m.Stride:][:4*width], m.Pix[at*m.Stride:][:4*width])
+	for y, source := range nearestKept(height, func(y int) bool { return hasKept[y] }) {
+		if source >= 0 {
+			copy(m.Pix[y*m.Stride:][:4*width], m.Pix[source*m.Stride:][:4*width])
 		}
 	}
 }
 
-// nearest returns, for each of n places, the index of the nearest kept place, -1 if none is kept.
-func nearest(n int, kept func(at int) bool) []int {
-	list, last := make([]int, n), -1
-	for i := range list {
-		if kept(i) {
+// nearestKept returns, for each of n places, the index of the nearest kept place, -1 if none is
+// kept; of two, the one before it.
+func nearestKept(n int, isKept func(i int) bool) []int {
+	nearest := make([]int, n)
+	last := -1
+	for i := range nearest {
+		if isKept(i) {
 			last = i
 		}
-		list[i] = last
+		nearest[i] = last
 	}
 	last = -1
 	for i := n - 1; i >= 0; i-- {
-		if kept(i) {
+		if isKept(i) {
 			last = i
 		}
-		if last >= 0 && (list[i] < 0 || last-i < i-list[i]) {
-			list[i] = last
+		if last >= 0 && (nearest[i] < 0 || last-i < i-nearest[i]) {
+			nearest[i] = last
 		}
 	}
-	return list
+	return nearest
 }

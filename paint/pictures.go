@@ -16,8 +16,13 @@ import (
 // Pictures is the side of a model that makes and reads pictures. The codec, the network between
 // codes and pictures, is loaded on first use. Methods may be called concurrently; they take turns.
 type Pictures struct {
-	load func() (model.Codec, error) // once
-	mask int32                       // the token of a masked code
+	// load returns the codec. It loads it in the first call.
+	load func() (model.Codec, error)
+
+	// mask is the token of a masked code.
+	mask int32
+
+	// turn is held while the codec computes: its working memory is that of one picture.
 	turn sync.Mutex
 }
 
@@ -50,11 +55,11 @@ func (p *Pictures) place(picture image.Image, fit string) (images.Placement, err
 
 // Fit returns a picture at the model's size, opaque; see images.Place for fit.
 func (p *Pictures) Fit(picture image.Image, fit string) (*image.NRGBA, error) {
-	at, err := p.place(picture, fit)
+	placement, err := p.place(picture, fit)
 	if err != nil {
 		return nil, err
 	}
-	return at.Picture(picture), nil
+	return placement.Picture(picture), nil
 }
 
 // Image returns the picture of codes.
@@ -101,20 +106,22 @@ func (p *Pictures) Cells(positions []int) ([]image.Rectangle, error) {
 	if err != nil || len(c.Shape()) != 2 {
 		return nil, err
 	}
-	cell, rows, columns := cellOf(c), c.Shape()[0], c.Shape()[1]
+	cell := cellSize(c)
+	rows := c.Shape()[0]
+	columns := c.Shape()[1]
 	list := make([]image.Rectangle, len(positions))
 	for i, position := range positions {
 		if position < 0 || position >= rows*columns {
 			return nil, fmt.Errorf("position is %d, want 0 to %d", position, rows*columns-1)
 		}
-		at := image.Pt(position%columns*cell.X, position/columns*cell.Y)
-		list[i] = image.Rectangle{Min: at, Max: at.Add(cell)}
+		corner := image.Pt(position%columns*cell.X, position/columns*cell.Y)
+		list[i] = image.Rectangle{Min: corner, Max: corner.Add(cell)}
 	}
 	return list, nil
 }
 
-// grid returns the codec, or an error if its codes have no place in the picture.
-func (p *Pictures) grid() (model.Codec, error) {
+// gridCodec returns the codec, or an error if its codes have no place in the picture.
+func (p *Pictures) gridCodec() (model.Codec, error) {
 	c, err := p.load()
 	if err == nil && len(c.Shape()) != 2 {
 		err = errors.New("the model's codes have no place in the picture, want a grid of codes")
@@ -122,8 +129,8 @@ func (p *Pictures) grid() (model.Codec, error) {
 	return c, err
 }
 
-// cellOf returns the size in pixels of one code's cell.
-func cellOf(c model.Codec) image.Point {
+// cellSize returns the size in pixels of one code's cell.
+func cellSize(c model.Codec) image.Point {
 	width, height := c.Size()
 	return image.Pt(width/c.Shape()[1], height/c.Shape()[0])
 }
@@ -137,7 +144,7 @@ func (p *Pictures) Fill(codes []int32) (filled []int32, masked []int, err error)
 	}
 	columns := c.Shape()[len(c.Shape())-1]
 	filled = slices.Clone(codes)
-	var queue []int
+	var queue []int // open positions whose neighbours are not filled yet
 	for i, code := range codes {
 		if code == p.mask {
 			masked = append(masked, i)
@@ -149,15 +156,20 @@ func (p *Pictures) Fill(codes []int32) (filled []int32, masked []int, err error)
 		clear(filled)
 		return filled, masked, nil
 	}
-	for ; len(queue) > 0; queue = queue[1:] {
-		x, y := queue[0]%columns, queue[0]/columns
+
+	// Open codes spread to their neighbours in the order of the queue, so a nearer one comes first.
+	for len(queue) > 0 {
+		position := queue[0]
+		queue = queue[1:]
+		x := position % columns
+		y := position / columns
 		for _, d := range [4]image.Point{{X: 1}, {X: -1}, {Y: 1}, {Y: -1}} {
-			i := (y+d.Y)*columns + x + d.X
-			if x+d.X < 0 || x+d.X >= columns || i < 0 || i >= len(filled) || filled[i] != p.mask {
-				continue
+			neighbour := (y+d.Y)*columns + x + d.X
+			inGrid := x+d.X >= 0 && x+d.X < columns && neighbour >= 0 && neighbour < len(filled)
+			if inGrid && filled[neighbour] == p.mask {
+				filled[neighbour] = filled[position]
+				queue = append(queue, neighbour)
 			}
-			filled[i] = filled[queue[0]]
-			queue = append(queue, i)
 		}
 	}
 	return filled, masked, nil

@@ -24,8 +24,11 @@ var StrengthParam = param.Param{Name: "strength", Kind: param.Number, Min: 1e-3,
 // probability, and at strength 1, where aMUSEd's program masks nothing, all codes are masked here.
 func Redraw(r generate.Request, spec model.Spec, codes []int32, strength float64) (generate.Request,
 	error) {
-	if err := StrengthParam.Check(strength); err != nil || strength == 0 {
-		return r, cmp.Or(err, errors.New("strength is 0, want more"))
+	if err := StrengthParam.Check(strength); err != nil {
+		return r, err
+	}
+	if strength == 0 {
+		return r, errors.New("strength is 0, want more")
 	}
 	if r.Known != nil {
 		return r, errors.New("tokens are known already, want none beside a picture to draw again")
@@ -35,8 +38,8 @@ func Redraw(r generate.Request, spec model.Spec, codes []int32, strength float64
 		return r, fmt.Errorf("the picture has %d codes and the run %d steps, want %d codes and a run "+
 			"that Check returned", length, r.Steps, n)
 	}
-	first := r.Steps - max(1, int(float64(r.Steps)*strength))
-	kept := 0
+	first := r.Steps - max(1, int(float64(r.Steps)*strength)) // steps that are left out
+	kept := 0                                                 // codes that stay
 	if first > 0 {
 		kept = min(samplers.OpenCount(r.Schedule, float64(first), r.Steps, length),
 			length-(r.Steps-first))
@@ -46,16 +49,19 @@ func Redraw(r generate.Request, spec model.Spec, codes []int32, strength float64
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Compare(coins.Uniform(a, samplers.ForSetup), coins.Uniform(b, samplers.ForSetup))
 	})
-	for _, at := range order[kept:] {
-		codes[at] = spec.Mask
+	for _, position := range order[kept:] {
+		codes[position] = spec.Mask
 	}
+
+	// The steps that remain have the schedule of the last steps of the whole run.
 	var times []float64
 	for n := first + 1; n <= r.Steps; n++ {
 		masked := length - samplers.OpenCount(r.Schedule, float64(n), r.Steps, length)
 		times = append(times, float64(masked)/float64(length-kept))
 	}
+	r.Known = codes
+	r.Steps -= first
 	var err error
-	r.Known, r.Steps = codes, r.Steps-first
 	r.Schedule, err = samplers.TimesSchedule(times)
 	return r, err
 }
