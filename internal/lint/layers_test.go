@@ -132,8 +132,8 @@ func TestLayers(t *testing.T) {
 			require.NotZerof(t, row, "package %s is in no row of ARCHITECTURE.md", from)
 			seen[folder] = true
 			for _, imported := range p.Imports {
-				to, ours := strings.CutPrefix(imported, "unmask/")
-				if imported == "unmask" {
+				to, ours := strings.CutPrefix(imported, modulePath(t)+"/")
+				if imported == modulePath(t) {
 					to, ours = ".", true
 				}
 				below, other := l.of(to)
@@ -180,7 +180,7 @@ func imports(t *testing.T, c build.Context) map[string][]string {
 		}
 		out[dir] = nil
 		for _, imported := range p.Imports {
-			if to, ours := strings.CutPrefix(imported+"/", "unmask/"); ours {
+			if to, ours := strings.CutPrefix(imported+"/", modulePath(t)+"/"); ours {
 				out[dir] = append(out[dir], cmp.Or(strings.TrimSuffix(to, "/"), "."))
 			}
 		}
@@ -218,7 +218,7 @@ func TestRulesBringNoTensors(t *testing.T) {
 	for _, name := range light {
 		out, err := exec.Command("go", "list", "-deps", "./"+name).Output()
 		require.NoError(t, err, name)
-		require.Contains(t, string(out), "unmask/"+name)
+		require.Contains(t, string(out), modulePath(t)+"/"+name)
 		require.NotRegexp(t, "gorgonia|arrow|protobuf", string(out), name)
 	}
 }

@@ -19,6 +19,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// modulePath returns the module's path, which its owner may change.
+func modulePath(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	line, _, _ := strings.Cut(string(data), "\n")
+	path, ok := strings.CutPrefix(line, "module ")
+	require.True(t, ok, "go.mod begins with %q", line)
+	return strings.TrimSpace(path)
+}
+
 // files returns the module's files with one of the extensions, without hidden folders.
 func files(t *testing.T, extensions ...string) (names []string) {
 	t.Helper()

@@ -33,15 +33,19 @@ func TestTargets(t *testing.T) {
 	for target := range strings.SplitSeq(*targets, ",") {
 		t.Run(target, func(t *testing.T) {
 			system, processor, _ := strings.Cut(target, "/")
-			c := checked{token.NewFileSet(), types.SizesFor("gc", processor), map[string]*types.Package{
-				"unsafe": types.Unsafe}}
+			c := checked{
+				files:      token.NewFileSet(),
+				sizes:      types.SizesFor("gc", processor),
+				packages:   map[string]*types.Package{"unsafe": types.Unsafe},
+				modulePath: modulePath(t),
+			}
 			require.NotNil(t, c.sizes, "processor")
 			own := 0
 			for _, p := range listed(t, system, processor, c.sizes.Sizeof(types.Typ[types.Int]) == 8) {
 				for _, err := range c.check(p) {
 					t.Error(err)
 				}
-				if strings.HasPrefix(p.ImportPath, "unmask") {
+				if strings.HasPrefix(p.ImportPath, c.modulePath) {
 					own++
 				}
 			}
@@ -88,11 +92,13 @@ type checked struct {
 	files    *token.FileSet
 	sizes    types.Sizes
 	packages map[string]*types.Package
+
+	modulePath string
 }
 
 // check adds a package, and returns what is wrong in it if it is the module's.
 func (c *checked) check(p listedPackage) (errs []error) {
-	own := strings.HasPrefix(p.ImportPath, "unmask")
+	own := strings.HasPrefix(p.ImportPath, c.modulePath)
 	config := types.Config{Sizes: c.sizes, IgnoreFuncBodies: !own, FakeImportC: true,
 		Importer: importerFunc(func(path string) (*types.Package, error) {
 			if found := c.packages[cmp.Or(p.ImportMap[path], path)]; found != nil {
