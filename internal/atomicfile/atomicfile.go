@@ -56,8 +56,10 @@ func Put(name string, data []byte) error {
 // is killed leaves the hidden file; a later Create of the same name removes it, once nobody has
 // written to it for a day. One goroutine at a time.
 type File struct {
+	// name is the file's name after Commit, tmp the hidden one before; "" after Commit or Discard.
 	name string
-	tmp  string // "" after Commit or Discard
+	tmp  string
+
 	file *os.File
 	w    *bufio.Writer
 }
@@ -72,7 +74,7 @@ func createMode(name string, mode fs.FileMode) (*File, error) {
 	}
 	dir, base := filepath.Split(name)
 	removeLeftovers(filepath.Clean(dir), base)
-	tmp := filepath.Join(dir, "."+base+"."+rand.Text()[:8]+tmpSuffix)
+	tmp := filepath.Join(dir, "."+base+"."+rand.Text()[:randomLetters]+tmpSuffix)
 	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, WithoutTempName(name, err)
@@ -81,7 +83,11 @@ func createMode(name string, mode fs.FileMode) (*File, error) {
 	return &File{name: name, tmp: tmp, file: file, w: bufio.NewWriterSize(file, 1<<16)}, nil
 }
 
-const tmpSuffix = ".tmp"
+// A hidden file is .NAME.RANDOM.tmp.
+const (
+	tmpSuffix     = ".tmp"
+	randomLetters = 8
+)
 
 // Check returns an error if something other than a regular file is at name.
 func Check(name string) error {
@@ -97,14 +103,20 @@ func Check(name string) error {
 	return fmt.Errorf("%s is a %s, want a file", name, Kind(info))
 }
 
-// CheckPlace is Check of a file whose directory must be there already. Create needs it; a command
-// calls CheckPlace before its work.
-func CheckPlace(name string) error { return cmp.Or(Check(name), checkParent(name)) }
+// CheckPlace is Check of a file whose directory must exist already, as Create needs it. Commands
+// call it before their work, so that hours of it are not lost to a misspelt path.
+func CheckPlace(name string) error {
+	if err := Check(name); err != nil {
+		return err
+	}
+	return checkParent(name)
+}
 
 // CheckFolder returns an error if name cannot become a directory: something else has that name, or
 // the directory around it is missing.
 func CheckFolder(name string) error {
-	switch info, err := os.Lstat(filepath.Clean(name)); {
+	info, err := os.Lstat(filepath.Clean(name))
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return checkParent(name)
 	case err != nil:
@@ -118,7 +130,8 @@ func CheckFolder(name string) error {
 // checkParent returns an error if the directory around name is missing.
 func checkParent(name string) error {
 	dir := filepath.Dir(filepath.Clean(name))
-	switch info, err := os.Stat(dir); {
+	info, err := os.Stat(dir)
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("directory %s is missing, want one for %s", dir, name)
 	case err != nil:
@@ -167,31 +180,36 @@ func (f folder) Stat(name string) (fs.FileInfo, error) { return fs.Stat(f.FS, na
 // ReadFile reads a regular file whole, and refuses anything else.
 func ReadFile(name string) ([]byte, error) { return ReadBounded(name, math.MaxInt64-1) }
 
-// ReadBounded is ReadFile of at most so many bytes.
-func ReadBounded(name string, most int64) ([]byte, error) {
+// ReadBounded is ReadFile of a file of at most maxBytes bytes. A larger one is an error.
+func ReadBounded(name string, maxBytes int64) ([]byte, error) {
 	f, err := Open(name)
-	return readAll(f, err, most)
-}
-
-// ReadSmall reads a file or a pipe of at most so many bytes; some special files never end.
-func ReadSmall(name string, most int64) ([]byte, error) {
-	f, err := os.Open(name)
-	return readAll(f, err, most)
-}
-
-func readAll(f *os.File, err error, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readAll(f, maxBytes)
+}
+
+// ReadSmall is ReadBounded of a file, a pipe or a device. The bound matters there: some special
+// files never end.
+func ReadSmall(name string, maxBytes int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(f, maxBytes)
+}
+
+// readAll reads and closes f.
+func readAll(f *os.File, maxBytes int64) ([]byte, error) {
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s has more than %d bytes, want at most that", f.Name(), most)
+	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err == nil && int64(len(data)) > maxBytes {
+		err = fmt.Errorf("%s has more than %d bytes, want at most that", f.Name(), maxBytes)
 	}
 	return data, err
 }
 
-// Kind returns what is at a path: file, directory, link or special file.
+// Kind returns what a path leads to, for errors: file, directory, link or special file.
 func Kind(info fs.FileInfo) string {
 	switch {
 	case info.IsDir():
@@ -204,19 +222,21 @@ func Kind(info fs.FileInfo) string {
 	return "special file"
 }
 
-// removeLeftovers removes hidden files of base that killed processes left, a day after.
+// removeLeftovers removes hidden files of base that killed processes have left. It spares those of
+// the last day, because another process may still be writing them.
 func removeLeftovers(dir, base string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return // Create reports the error
 	}
 	for _, e := range entries {
-		middle, ok := strings.CutPrefix(e.Name(), "."+base+".")
-		random, tmp := strings.CutSuffix(middle, tmpSuffix)
-		if !ok || !tmp || len(random) != 8 || !e.Type().IsRegular() {
+		middle, isOfBase := strings.CutPrefix(e.Name(), "."+base+".")
+		random, isTemp := strings.CutSuffix(middle, tmpSuffix)
+		if !isOfBase || !isTemp || len(random) != randomLetters || !e.Type().IsRegular() {
 			continue
 		}
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+		info, err := e.Info()
+		if err == nil && time.Since(info.ModTime()) > 24*time.Hour {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
@@ -228,12 +248,13 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, WithoutTempName(f.name, err)
 }
 
-// WriteAt implements io.WriterAt, over what was written.
-func (f *File) WriteAt(p []byte, at int64) (int, error) {
+// WriteAt implements io.WriterAt. It overwrites what Write has written, such as a header that is
+// known only at the end.
+func (f *File) WriteAt(p []byte, offset int64) (int, error) {
 	if err := f.w.Flush(); err != nil {
 		return 0, WithoutTempName(f.name, err)
 	}
-	n, err := f.file.WriteAt(p, at)
+	n, err := f.file.WriteAt(p, offset)
 	return n, WithoutTempName(f.name, err)
 }
 
@@ -251,7 +272,12 @@ func (f *File) commit(name string) error {
 		return fs.ErrClosed
 	}
 	defer f.Discard()
-	if err := cmp.Or(f.w.Flush(), f.file.Sync(), f.file.Close()); err != nil {
+
+	// Without the sync, a crash after the rename could leave an empty file under the name.
+	flushErr := f.w.Flush()
+	syncErr := f.file.Sync()
+	closeErr := f.file.Close()
+	if err := cmp.Or(flushErr, syncErr, closeErr); err != nil {
 		return err
 	}
 	if err := os.Rename(f.tmp, name); err != nil {
@@ -273,7 +299,7 @@ func (f *File) Discard() {
 	f.tmp = ""
 }
 
-// hiddenFiles are the hidden files that this process writes.
+// hiddenFiles are the hidden files that this process is writing, for DiscardAll.
 type hiddenFiles struct {
 	sync.Mutex
 	names map[string]bool
@@ -281,10 +307,11 @@ type hiddenFiles struct {
 
 var hidden = hiddenFiles{names: map[string]bool{}}
 
-func (h *hiddenFiles) set(name string, there bool) {
+// set records that a hidden file exists or does not exist any more.
+func (h *hiddenFiles) set(name string, exists bool) {
 	h.Lock()
 	defer h.Unlock()
-	if there {
+	if exists {
 		h.names[name] = true
 	} else {
 		delete(h.names, name)
@@ -292,7 +319,8 @@ func (h *hiddenFiles) set(name string, there bool) {
 }
 
 // DiscardAll removes every file that was not committed. A process calls it right before it exits
-// without waiting for who writes them: from then on Create, Commit and Discard wait for that end.
+// without waiting for the goroutines that write them. It keeps the lock, so that from then on
+// Create, Commit and Discard block until the process has ended.
 func DiscardAll() {
 	hidden.Lock()
 	for name := range hidden.names {
@@ -309,10 +337,13 @@ func SyncDir(name string) error {
 	if err != nil {
 		return err
 	}
-	return cmp.Or(d.Sync(), d.Close())
+	syncErr := d.Sync()
+	closeErr := d.Close()
+	return cmp.Or(syncErr, closeErr)
 }
 
-// PartialName returns the name for the finished part of a file whose run was stopped.
+// PartialName returns the name for the finished part of a file whose run was stopped: x.part.csv
+// for x.csv, so that programs which go by the extension still read it.
 func PartialName(name string) string {
 	ext := filepath.Ext(name)
 	return strings.TrimSuffix(name, ext) + ".part" + ext

@@ -14,8 +14,8 @@ import (
 // they wrap.
 func Message(err error) string {
 	text := err.Error()
-	var each func(error)
-	each = func(err error) {
+	var rewordChain func(error)
+	rewordChain = func(err error) {
 		switch e := err.(type) {
 		case *fs.PathError:
 			text = reword(text, e.Error(), e.Path, e.Err)
@@ -25,15 +25,15 @@ func Message(err error) string {
 		switch e := err.(type) {
 		case interface{ Unwrap() error }:
 			if inner := e.Unwrap(); inner != nil {
-				each(inner)
+				rewordChain(inner)
 			}
 		case interface{ Unwrap() []error }:
 			for _, inner := range e.Unwrap() {
-				each(inner)
+				rewordChain(inner)
 			}
 		}
 	}
-	each(err)
+	rewordChain(err)
 	if errors.Is(err, fs.ErrNotExist) {
 		text = strings.ReplaceAll(text, syscall.ENOENT.Error(), noFile)
 	}
@@ -42,9 +42,10 @@ func Message(err error) string {
 
 const noFile = "no such file"
 
-// reword replaces Go's words for a file's error in text.
+// reword replaces Go's words for a file's error in text by its name and cause. Where the name stood
+// before the error already, it then stands there once.
 func reword(text, old, name string, cause error) string {
-	named := name + ": "
-	text = strings.ReplaceAll(text, old, named+cause.Error())
-	return strings.ReplaceAll(text, named+named, named)
+	prefix := name + ": "
+	text = strings.ReplaceAll(text, old, prefix+cause.Error())
+	return strings.ReplaceAll(text, prefix+prefix, prefix)
 }

@@ -31,7 +31,7 @@ func UsesGPU() bool {
 	case "0":
 		return false
 	}
-	// of Linux, and of Linux under Windows
+	// the devices of Linux, and of Linux under Windows
 	for _, device := range []string{"/dev/nvidiactl", "/dev/dxg"} {
 		if _, err := os.Stat(device); err == nil {
 			return true
@@ -58,23 +58,23 @@ func BuildLibrary(t testing.TB) string {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
 		t.Skip("package cuda is for Linux on amd64 and arm64")
 	}
-	compiler := compiler()
+	compiler := findCompiler()
 	if compiler == "" {
 		t.Skip("no C++ compiler: the driver library that stands for a GPU's is C++")
 	}
-	root := sources()
+	root := findRoot()
 	if root == "" {
 		t.Skip("the kernels' sources are not here")
 	}
-	data, err := os.ReadFile(compile(t, compiler, root))
+	data, err := os.ReadFile(compileLibrary(t, compiler, root))
 	require.NoError(t, err)
-	own := filepath.Join(t.TempDir(), "libcuda.so.1") // a copy is loaded separately
-	require.NoError(t, os.WriteFile(own, data, 0o755))
-	return own
+	library := filepath.Join(t.TempDir(), "libcuda.so.1") // a copy is loaded separately
+	require.NoError(t, os.WriteFile(library, data, 0o755))
+	return library
 }
 
-// compiler returns $CXX, c++ or g++.
-func compiler() string {
+// findCompiler returns the path of $CXX, c++ or g++, "" if there is none.
+func findCompiler() string {
 	for _, name := range []string{os.Getenv("CXX"), "c++", "g++"} {
 		if path, err := exec.LookPath(name); name != "" && err == nil {
 			return path
@@ -83,16 +83,17 @@ func compiler() string {
 	return ""
 }
 
-// flags: kernels are nearly as fast as with -O3, and compiled in half the time; products and sums
-// are fused only where the kernels say so, as nvcc does for them; warnings about kernels are left
-// to nvcc; only the API's symbols are exported, so that several libraries do not share variables.
+// flags are the compiler's. Kernels are nearly as fast as with -O3, and compiled in half the time;
+// products and sums are fused only where the kernels say so, as nvcc does for them; warnings about
+// kernels are left to nvcc; only the API's symbols are exported, so that several libraries do not
+// share variables.
 var flags = []string{"-std=c++17", "-O1", "-fpeel-loops", "-ftree-slp-vectorize", "-march=native",
 	"-fno-strict-aliasing", "-ffp-contract=off", "-fPIC", "-shared", "-pthread",
 	"-fvisibility=hidden", "-fvisibility-inlines-hidden", "-U_FORTIFY_SOURCE", "-w"}
 
-// sources returns the root of the module, above the working directory, which is a test's package.
+// findRoot returns the root of the module, above the working directory, which is a test's package.
 // It is "" if there is none.
-func sources() string {
+func findRoot() string {
 	dir, err := os.Getwd()
 	for err == nil {
 		if _, err := os.Stat(filepath.Join(dir, "internal", "fakecuda", "library",
@@ -108,15 +109,16 @@ func sources() string {
 	return ""
 }
 
-// compile compiles the library, unless that was done for the same sources, and returns its path.
-func compile(t testing.TB, compiler, root string) string {
+// compileLibrary compiles the library, unless that was done for the same sources, compiler and
+// processor, and returns its path.
+func compileLibrary(t testing.TB, compiler, root string) string {
 	t.Helper()
-	here := filepath.Join(root, "internal", "fakecuda", "library")
+	driver := filepath.Join(root, "internal", "fakecuda", "library")
 	kernels := filepath.Join(root, "backend", "cuda", "kernels")
 	sum := sha256.New()
-	fmt.Fprintln(sum, compiler, flags, processor())
+	fmt.Fprintln(sum, compiler, flags, processorFlags())
 	for _, pattern := range []string{filepath.Join(kernels, "*.cu"), filepath.Join(kernels, "*.cuh"),
-		filepath.Join(kernels, "*.h"), filepath.Join(here, "*.cpp")} {
+		filepath.Join(kernels, "*.h"), filepath.Join(driver, "*.cpp")} {
 		names, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, name := range names {
@@ -139,18 +141,18 @@ func compile(t testing.TB, compiler, root string) string {
 	if _, err := os.Stat(target); err == nil {
 		return target
 	}
-	prune(dir)
+	removeOld(dir)
 	args := append(slices.Clone(flags), "-I", kernels, "-o", target+".part",
-		filepath.Join(here, "driver.cpp"))
+		filepath.Join(driver, "driver.cpp"))
 	out, err := exec.Command(compiler, args...).CombinedOutput()
 	require.NoError(t, err, "%s %v: %s", compiler, args, out)
 	require.NoError(t, os.Rename(target+".part", target))
 	return target
 }
 
-// processor returns the processor as seen by the compiler for -march=native, because several
+// processorFlags returns the processor's abilities, on which -march=native depends: several
 // machines may share a home directory.
-func processor() string {
+func processorFlags() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return ""
@@ -163,11 +165,12 @@ func processor() string {
 	return ""
 }
 
-// prune removes libraries of earlier sources.
-func prune(dir string) {
+// removeOld removes libraries that were compiled more than a week ago, of earlier sources.
+func removeOld(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, "*.so*"))
 	for _, name := range names {
-		if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > 7*24*time.Hour {
+		info, err := os.Stat(name)
+		if err == nil && time.Since(info.ModTime()) > 7*24*time.Hour {
 			_ = os.Remove(name) // another test may have removed it
 		}
 	}

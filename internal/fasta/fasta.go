@@ -53,20 +53,25 @@ func Read(r io.Reader) (list []Record, err error) {
 	lines.Buffer(nil, maxLine)
 	lines.Split(anyLine)
 	var sequence strings.Builder
-	end := func(line int) error {
-		if n := len(list); n > 0 {
-			if list[n-1].Sequence = sequence.String(); list[n-1].Sequence == "" {
-				return fmt.Errorf("line %d: %.40q has no sequence", line, list[n-1].Name)
+	// finishRecord gives the last record its sequence.
+	finishRecord := func(line int) error {
+		if len(list) > 0 {
+			last := &list[len(list)-1]
+			last.Sequence = sequence.String()
+			if last.Sequence == "" {
+				return fmt.Errorf("line %d: %.40q has no sequence", line, last.Name)
 			}
 		}
 		sequence.Reset()
 		return nil
 	}
+
 	n := 0
 	for lines.Scan() {
 		line := lines.Text()
-		if n++; n == 1 {
-			if err := foreign(line); err != nil {
+		n++
+		if n == 1 {
+			if err := checkFirstLine(line); err != nil {
 				return nil, err
 			}
 		}
@@ -75,10 +80,11 @@ func Read(r io.Reader) (list []Record, err error) {
 		switch {
 		case line == "", line[0] == ';':
 		case header:
-			if err := end(n); err != nil {
+			if err := finishRecord(n); err != nil {
 				return nil, err
 			}
-			if list = append(list, Record{Name: strings.TrimSpace(name)}); len(list) > maxRecords {
+			list = append(list, Record{Name: strings.TrimSpace(name)})
+			if len(list) > maxRecords {
 				return nil, fmt.Errorf("there are more than %d sequences, want at most that", maxRecords)
 			}
 		case len(list) == 0:
@@ -87,7 +93,9 @@ func Read(r io.Reader) (list []Record, err error) {
 			sequence.WriteString(strings.Join(strings.Fields(line), ""))
 		}
 	}
-	switch err := lines.Err(); {
+
+	err = lines.Err()
+	switch {
 	case errors.Is(err, bufio.ErrTooLong):
 		return nil, fmt.Errorf("line %d has more than %d bytes", n+1, maxLine)
 	case err != nil:
@@ -97,7 +105,7 @@ func Read(r io.Reader) (list []Record, err error) {
 	case len(list) == 0:
 		return nil, errors.New("there are 0 sequences, want at least 1")
 	}
-	return list, end(n)
+	return list, finishRecord(n)
 }
 
 // anyLine is a bufio.SplitFunc of lines that end in LF, CR LF or CR. Numbers of lines are right in
@@ -115,8 +123,9 @@ func anyLine(data []byte, end bool) (advance int, token []byte, err error) {
 	return i + 1, data[:i], nil
 }
 
-// foreign returns an error that says what a file is whose first line shows that it is not FASTA.
-func foreign(line string) error {
+// checkFirstLine returns an error that says what a file is, if its first line shows that it is not
+// FASTA.
+func checkFirstLine(line string) error {
 	switch {
 	case strings.HasPrefix(line, "\xff\xfe"), strings.HasPrefix(line, "\xfe\xff"):
 		return errors.New("the file is UTF-16, want UTF-8")
@@ -126,15 +135,20 @@ func foreign(line string) error {
 	return sniff.CheckPlaceholder([]byte(line))
 }
 
-// Append adds a record, its sequence in lines of 60.
-func Append(to []byte, r Record) []byte {
-	to = append(append(append(to, '>'), oneLine.Replace(r.Name)...), '\n')
-	for s := r.Sequence; s != ""; {
-		n := min(60, len(s))
-		to = append(append(to, s[:n]...), '\n')
-		s = s[n:]
+// Append appends a record to dst, its sequence in lines of 60 letters, and returns dst.
+func Append(dst []byte, r Record) []byte {
+	dst = append(dst, '>')
+	dst = append(dst, oneLine.Replace(r.Name)...)
+	dst = append(dst, '\n')
+	sequence := r.Sequence
+	for sequence != "" {
+		n := min(60, len(sequence))
+		dst = append(dst, sequence[:n]...)
+		dst = append(dst, '\n')
+		sequence = sequence[n:]
 	}
-	return to
+	return dst
 }
 
+// oneLine replaces line breaks in a name, which would end its line.
 var oneLine = strings.NewReplacer("\n", " ", "\r", " ")

@@ -27,7 +27,7 @@ func PlainError(err error) error {
 		}
 	}
 	field = cmp.Or(field, "the value")
-	return fmt.Errorf("%s is %s, want %s", field, found(wrong.Value), want(wrong.Type))
+	return fmt.Errorf("%s is %s, want %s", field, describeValue(wrong.Value), describeType(wrong.Type))
 }
 
 // DecodeStrict decodes a line with one value that Check allows. An unknown name is an error, in the
@@ -44,8 +44,8 @@ func DecodeStrict(line []byte, v any) error {
 	return Check(line)
 }
 
-// found returns how a value of encoding/json's description is called.
-func found(value string) string {
+// describeValue returns what errors call a value, from encoding/json's description of it.
+func describeValue(value string) string {
 	if number, ok := strings.CutPrefix(value, "number "); ok {
 		return fmt.Sprintf("%.40s", number)
 	}
@@ -55,8 +55,8 @@ func found(value string) string {
 	return "a " + value
 }
 
-// want returns what a field of this type holds.
-func want(t reflect.Type) string {
+// describeType returns what errors call the values of a type.
+func describeType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return fmt.Sprintf("an integer of %d bits", t.Bits())
@@ -77,19 +77,20 @@ func want(t reflect.Type) string {
 // MissingKey returns the first of keys that an object lacks or has as null, both of which
 // encoding/json leaves at 0; "" if it has all.
 func MissingKey(line []byte, keys ...string) string {
-	var there map[string]json.RawMessage
-	if json.Unmarshal(line, &there) != nil {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(line, &object) != nil {
 		return ""
 	}
 	for _, key := range keys {
-		if value := there[key]; value == nil || string(value) == "null" {
+		value := object[key]
+		if value == nil || string(value) == "null" {
 			return key
 		}
 	}
 	return ""
 }
 
-// FiniteOrNil returns nil for what JSON has no number for.
+// FiniteOrNil returns &x, or nil for NaN and the infinities, which JSON has no numbers for.
 func FiniteOrNil(x float64) *float64 {
 	if math.IsInf(x, 0) || math.IsNaN(x) {
 		return nil

@@ -26,22 +26,30 @@ const (
 
 // Error is why a text is not strict JSON.
 type Error struct {
-	Kind    Kind
-	Name    string // that is there twice
-	Message string // one line
+	Kind Kind
+
+	// Name is the name that an object has twice, for DuplicateName.
+	Name string
+
+	// Message is one line.
+	Message string
 }
 
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
+// refuse returns an *Error of a kind.
 func refuse(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
 // Limits bound a text.
 type Limits struct {
-	Depth int // of nested objects and lists
-	Items int // of one object or list; 0: any number
+	// Depth is the most objects and lists within each other.
+	Depth int
+
+	// Items is the most entries of one object or list; 0 means any number.
+	Items int
 }
 
 // MaxDepth is the largest Depth that Check allows.
@@ -62,9 +70,9 @@ func ReadObject(text []byte) (map[string]json.RawMessage, error) {
 	return object, nil
 }
 
-// Check returns an *Error for a text that is not one JSON value, and for what encoding/json takes
-// although programs differ on its meaning: names that are there twice, texts that are no whole
-// runes, and values that are nested too deep.
+// Check returns an *Error for a text that is not one JSON value, and for what encoding/json accepts
+// although programs differ on its meaning: duplicate names, texts that are not valid Unicode, and
+// values that are nested too deep.
 func Check(text []byte) error { return Limits{Depth: MaxDepth}.Check(text) }
 
 // Check is the function Check with other limits.
@@ -81,9 +89,10 @@ func (l Limits) Check(text []byte) error {
 // CheckUTF8 returns an *Error that names the first byte that is no UTF-8.
 func CheckUTF8[Text string | []byte](text Text) error {
 	whole := string(text)
-	for at, r := range whole {
-		if r == utf8.RuneError && !strings.HasPrefix(whole[at:], string(r)) {
-			return refuse(NotUTF8, "byte %d is 0x%02x, want UTF-8", at, whole[at])
+	for i, r := range whole {
+		// RuneError itself is valid UTF-8; only a broken byte decodes to it without being it
+		if r == utf8.RuneError && !strings.HasPrefix(whole[i:], string(r)) {
+			return refuse(NotUTF8, "byte %d is 0x%02x, want UTF-8", i, whole[i])
 		}
 	}
 	return nil
@@ -94,38 +103,41 @@ func CheckUTF8[Text string | []byte](text Text) error {
 func (l Limits) scan(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
+
+	// levels are the objects and lists around the current token, the outermost first.
 	type level struct {
-		names map[string]bool // nil: a list
-		value bool            // a value comes next, not a name
-		items int
+		names     map[string]bool // nil for a list
+		wantValue bool            // in an object: a value comes next, not a name
+		items     int
 	}
 	var levels []level
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return syntax(text, err)
+			return syntaxError(text, err)
 		}
 		delim, _ := token.(json.Delim)
 		if delim == '}' || delim == ']' {
 			levels = levels[:len(levels)-1]
 		} else if n := len(levels); n > 0 {
 			top := &levels[n-1]
-			if !top.value {
+			if !top.wantValue {
 				top.items++
 			}
 			if l.Items > 0 && top.items > l.Items {
 				return refuse(TooMany, "byte %d: more than %d entries", d.InputOffset(), l.Items)
 			}
-			if top.names != nil && !top.value {
+			if top.names != nil && !top.wantValue {
 				name := token.(string)
 				if top.names[name] {
 					return &Error{Kind: DuplicateName, Name: name,
 						Message: fmt.Sprintf("%.40q is there twice, want it once", name)}
 				}
-				top.names[name], top.value = true, true
+				top.names[name] = true
+				top.wantValue = true
 				continue
 			}
-			top.value = false
+			top.wantValue = false
 		}
 		if delim == '{' || delim == '[' {
 			if len(levels) == l.Depth {
@@ -141,48 +153,56 @@ func (l Limits) scan(text []byte) error {
 		if len(levels) > 0 {
 			continue
 		}
-		if rest := bytes.TrimLeft(text[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		after := bytes.TrimLeft(text[d.InputOffset():], " \t\r\n")
+		if len(after) > 0 {
 			return refuse(Syntax, "byte %d: found %q after the end, want one JSON object",
-				len(text)-len(rest), rest[:1])
+				len(text)-len(after), after[:1])
 		}
 		return nil
 	}
 }
 
-// syntax returns the error of a text that is no JSON, from that of a decoder. A decoder's errors
-// count from the start of a token, those of Unmarshal from the text's.
-func syntax(text []byte, err error) error {
-	at, what := len(text), "unexpected end"
+// syntaxError returns the error of a text that is not JSON, given a decoder's. It parses the text
+// again, because a decoder's errors count from the start of a token and those of Unmarshal from the
+// text's.
+func syntaxError(text []byte, err error) error {
+	offset := len(text)
+	what := "unexpected end"
 	if err != io.EOF && err != io.ErrUnexpectedEOF {
 		var raw json.RawMessage
 		if s, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &raw)); ok {
-			at, what = int(max(s.Offset, 1))-1, strings.TrimPrefix(s.Error(), "json: ")
+			offset = int(max(s.Offset, 1)) - 1
+			what = strings.TrimPrefix(s.Error(), "json: ")
 		}
 	}
-	return refuse(Syntax, "byte %d: %s, want one JSON object", at, what)
+	return refuse(Syntax, "byte %d: %s, want one JSON object", offset, what)
 }
 
 // CheckPairs returns an *Error that names the first escape such as \ud800 without its other half.
 // text is valid JSON.
 func CheckPairs(text []byte) error {
-	unit := func(at int) rune { // of the escape there; 0 if it is another
-		if !bytes.HasPrefix(text[at:], []byte(`\u`)) {
+	// codeUnit returns the number of an escape \uXXXX that begins at byte i, 0 for another one.
+	codeUnit := func(i int) rune {
+		if !bytes.HasPrefix(text[i:], []byte(`\u`)) {
 			return 0
 		}
-		n, _ := strconv.ParseUint(string(text[at+2:at+6]), 16, 16)
+		n, _ := strconv.ParseUint(string(text[i+2:i+6]), 16, 16)
 		return rune(n)
 	}
-	for at := 0; at < len(text); at++ {
-		if text[at] != '\\' {
+	const escapeBytes = len(`\uXXXX`)
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
 			continue
 		}
-		if first := unit(at); !utf16.IsSurrogate(first) {
-			at++
-		} else if utf16.DecodeRune(first, unit(at+6)) == utf8.RuneError {
-			return refuse(NotUTF8, "byte %d is half of a surrogate pair, want both halves", at)
-		} else {
-			at += 11
+		first := codeUnit(i)
+		if !utf16.IsSurrogate(first) {
+			i++ // what is escaped may be a backslash
+			continue
 		}
+		if utf16.DecodeRune(first, codeUnit(i+escapeBytes)) == utf8.RuneError {
+			return refuse(NotUTF8, "byte %d is half of a surrogate pair, want both halves", i)
+		}
+		i += 2*escapeBytes - 1
 	}
 	return nil
 }

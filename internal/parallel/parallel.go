@@ -21,27 +21,50 @@ type Pool struct {
 
 type pool struct {
 	threads int
-	spin    int // 0 if workers would take each other's processors
+
+	// spin is how often a thread looks for work before it parks: 0 if there are more threads than
+	// processors, because workers would take each other's.
+	spin int
+
 	workers []*worker
-	spans   []span // of each thread
-	done    chan struct{}
-	_       [64]byte // keeps what a call writes away from what it reads and waits for
-	busy    sync.Mutex
-	item    func(worker, i int)
-	failed  atomic.Bool
-	reason  any // of the first panic
-	_       [64]byte
-	pending atomic.Int64 // workers that have not finished
-	waiting atomic.Bool  // the caller is parked
-	_       [64]byte
+
+	// spans are the items of each thread that have not begun.
+	spans []span
+
+	// done wakes the parked caller.
+	done chan struct{}
+
+	_ [64]byte // keeps what a call writes away from what it reads and waits for
+
+	// busy is held during a call.
+	busy sync.Mutex
+	item func(worker, i int)
+
+	// failed says that an item has panicked; reason is the value of the first panic.
+	failed atomic.Bool
+	reason any
+
+	_ [64]byte
+
+	// pending counts the workers that have not finished. waiting says that the caller is parked.
+	pending atomic.Int64
+	waiting atomic.Bool
+
+	_ [64]byte
 }
 
 type worker struct {
-	state  atomic.Uint32
+	// state is one of the states below.
+	state atomic.Uint32
+
+	// parked says that the worker waits for wake, or is about to.
 	parked atomic.Bool
-	closed atomic.Bool
 	wake   chan struct{}
-	_      [64]byte // workers do not share a cache line
+
+	// closed ends the worker.
+	closed atomic.Bool
+
+	_ [64]byte // workers do not share a cache line
 }
 
 // The states of a worker. A call that runs out of items takes back workers that have not begun,
@@ -94,6 +117,7 @@ func (p *Pool) For(n int, item func(worker, i int)) {
 	p.run(n, item)
 }
 
+// run runs a call's items on the caller and as many workers as there are items for.
 func (p *pool) run(n int, item func(worker, i int)) {
 	p.item = item
 	helpers := p.workers[:min(len(p.workers), n-1)]
@@ -130,9 +154,9 @@ func (p *pool) work(id int) {
 		}
 	}()
 	for !p.failed.Load() {
-		i, ok := p.spans[id].first()
+		i, ok := p.spans[id].takeFirst()
 		for other := 1; !ok && other < p.threads; other++ {
-			i, ok = p.spans[(id+other)%p.threads].last()
+			i, ok = p.spans[(id+other)%p.threads].takeLast()
 		}
 		if !ok {
 			return
@@ -145,7 +169,7 @@ func (p *pool) work(id int) {
 func (p *pool) wait() {
 	for n := 0; p.pending.Load() != 0; n++ {
 		if n < p.spin {
-			rest(n)
+			yieldSometimes(n)
 			continue
 		}
 		p.waiting.Swap(true) // a swap, because emulators of arm64 let loads pass a store
@@ -156,12 +180,14 @@ func (p *pool) wait() {
 	}
 }
 
+// unpark wakes the worker if it is parked.
 func (w *worker) unpark() {
 	if w.parked.CompareAndSwap(true, false) {
 		w.wake <- struct{}{}
 	}
 }
 
+// serve is the goroutine of worker w: it spins for a while after each call, then parks.
 func (p *pool) serve(w *worker, id int) {
 	for n := 0; ; n++ {
 		switch {
@@ -178,7 +204,7 @@ func (p *pool) serve(w *worker, id int) {
 		case w.closed.Load():
 			return
 		case n < p.spin:
-			rest(n)
+			yieldSometimes(n)
 		default:
 			w.parked.Swap(true)
 			if w.state.Load() != called && !w.closed.Load() || !w.parked.CompareAndSwap(true, false) {
@@ -189,6 +215,7 @@ func (p *pool) serve(w *worker, id int) {
 	}
 }
 
+// close ends the workers.
 func (p *pool) close() {
 	for _, w := range p.workers {
 		w.closed.Store(true)
@@ -196,8 +223,9 @@ func (p *pool) close() {
 	}
 }
 
-// rest lets other goroutines use the processor now and then.
-func rest(n int) {
+// yieldSometimes lets other goroutines use the processor in one of 1024 rounds of a loop that
+// spins.
+func yieldSometimes(n int) {
 	if n%1024 == 1023 {
 		runtime.Gosched()
 	}
@@ -212,7 +240,8 @@ type span struct {
 
 func (s *span) set(begin, end int) { s.bounds.Store(uint64(begin)<<32 | uint64(end)) }
 
-func (s *span) first() (int, bool) {
+// takeFirst removes the first item; ok is false if there is none.
+func (s *span) takeFirst() (i int, ok bool) {
 	for {
 		b := s.bounds.Load()
 		begin, end := b>>32, b&(1<<32-1)
@@ -225,7 +254,8 @@ func (s *span) first() (int, bool) {
 	}
 }
 
-func (s *span) last() (int, bool) {
+// takeLast removes the last item; ok is false if there is none.
+func (s *span) takeLast() (i int, ok bool) {
 	for {
 		b := s.bounds.Load()
 		begin, end := b>>32, b&(1<<32-1)

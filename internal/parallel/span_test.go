@@ -10,13 +10,13 @@ func TestSpanGivesEachItemOnce(t *testing.T) {
 	var s span
 	s.set(3, 7)
 	var got []int
-	for _, take := range []func() (int, bool){s.first, s.last, s.first, s.last} {
+	for _, take := range []func() (int, bool){s.takeFirst, s.takeLast, s.takeFirst, s.takeLast} {
 		i, ok := take()
 		require.True(t, ok)
 		got = append(got, i)
 	}
 	require.Equal(t, []int{3, 6, 4, 5}, got)
-	for _, take := range []func() (int, bool){s.first, s.last} {
+	for _, take := range []func() (int, bool){s.takeFirst, s.takeLast} {
 		_, ok := take()
 		require.False(t, ok)
 	}
