@@ -19,68 +19,85 @@ import (
 // connections there are.
 const (
 	joinsPerSecond = 2
-	joinsAtOnce    = 20
+	maxJoinBurst   = 20
 	maxLimiters    = 4 * maxConnections
 )
 
-// admit answers a worker that wants to join.
-func (s *session) admit(m *nats.Msg) {
+// onJoin answers a worker that wants to join.
+func (s *session) onJoin(m *nats.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key, ok := sender(s.h.e.join.ID, m.Subject, m.Reply)
+	key, ok := senderKey(s.hub.engine.join.ID, m.Subject, m.Reply)
 	if s.dead || !ok {
-		s.count.Dropped++
+		s.counts.Dropped++
 		return
 	}
-	if s.joins[key] == nil {
-		if len(s.joins) > maxLimiters {
-			clear(s.joins)
-		}
-		s.joins[key] = rate.NewLimiter(joinsPerSecond, joinsAtOnce)
-	}
-	if !s.joins[key].AllowN(s.h.o.now(), 1) {
-		s.count.Refused++
+	if !s.allowJoin(key) {
+		s.counts.Refused++
 		m.Respond(pack(joinReply{refusal: refusal{Busy: true}}))
 		return
 	}
 	if s.fault("hello") {
 		return
 	}
-	var w joinRequest
-	if _, err := unpack(m.Data, &w); err != nil {
-		s.count.Refused++
+	var request joinRequest
+	if _, err := unpack(m.Data, &request); err != nil {
+		s.counts.Refused++
 		m.Respond(pack(joinReply{refusal: refusal{Error: err.Error()}}))
 		return
 	}
-	w.plain()
-	if why := s.refuse(key, &w); why != "" {
-		s.count.Refused++
-		s.h.o.Say("refused: " + why)
+	request.sanitize()
+	if why := s.reasonToRefuse(key, &request); why != "" {
+		s.counts.Refused++
+		s.hub.o.Say("refused: " + why)
 		m.Respond(pack(joinReply{refusal: refusal{Error: why}}))
 		return
 	}
-	answer := joinReply{Run: s.key, Spec: s.planHash, Size: int64(len(s.plan)), N: s.r.N,
-		Lease: int64(s.h.o.Lease), Jobs: 1}
-	if w.Run == s.key {
-		p := s.keys[key]
-		if p == nil {
-			p = &peer{name: s.unused(w.Worker), rate: 1 / max(w.Seconds, 1e-3)}
-			s.peers[p.name], s.keys[key] = p, p
-			s.working++
-			if p.name != ownName {
-				s.h.o.Say(fmt.Sprintf("worker %s joined: %s, %s", p.name, w.Device, w.Platform))
-			}
-		}
-		p.seen, p.device = s.h.o.now(), w.Device
-		answer.Jobs = s.share(p)
+
+	reply := joinReply{Run: s.key, Spec: s.planHash, Size: int64(len(s.plan)), N: s.run.N,
+		Lease: int64(s.hub.o.Lease), Jobs: 1}
+	if request.Run == s.key {
+		p := s.addPeer(key, &request)
+		reply.Jobs = s.jobLimit(p)
 	}
-	m.Respond(pack(answer))
+	m.Respond(pack(reply))
 	s.wake()
 }
 
-// plain leaves of a worker's words what a terminal shows as text.
-func (h *joinRequest) plain() {
-	for _, word := range []*string{&h.Build, &h.Go, &h.Platform, &h.Device} {
+// allowJoin reports whether a connection may ask to join now. A worker that asks without end would
+// keep the hub from answering others.
+func (s *session) allowJoin(key string) bool {
+	if s.joinRates[key] == nil {
+		if len(s.joinRates) > maxLimiters {
+			clear(s.joinRates) // keys are chosen by workers, so they must not fill the memory
+		}
+		s.joinRates[key] = rate.NewLimiter(joinsPerSecond, maxJoinBurst)
+	}
+	return s.joinRates[key].AllowN(s.hub.o.now(), 1)
+}
+
+// addPeer returns the worker of a connection, a new one if it has not joined before.
+func (s *session) addPeer(key string, request *joinRequest) *peer {
+	p := s.peerOfKey[key]
+	if p == nil {
+		p = &peer{name: s.unusedName(request.Worker), rate: 1 / max(request.Seconds, 1e-3)}
+		s.peers[p.name] = p
+		s.peerOfKey[key] = p
+		s.present++
+		if p.name != ownName {
+			s.hub.o.Say(fmt.Sprintf("worker %s joined: %s, %s", p.name, request.Device,
+				request.Platform))
+		}
+	}
+	p.lastSeen = s.hub.o.now()
+	p.device = request.Device
+	return p
+}
+
+// sanitize keeps of a worker's words what a terminal shows as text: escape sequences in them could
+// change what the hub's user sees.
+func (r *joinRequest) sanitize() {
+	for _, word := range []*string{&r.Build, &r.Go, &r.Platform, &r.Device} {
 		*word = strings.Map(func(r rune) rune {
 			if !unicode.IsPrint(r) {
 				return '?'
@@ -88,53 +105,53 @@ func (h *joinRequest) plain() {
 			return r
 		}, (*word)[:min(len(*word), 200)])
 	}
-	h.Digest = h.Digest[:min(len(h.Digest), 64)]
+	r.Digest = r.Digest[:min(len(r.Digest), 64)]
 }
 
-// unused returns the name, with a number after it where another connection has it.
-func (s *session) unused(name string) string {
-	for n, one := 2, name; ; n++ {
-		if s.peers[one] == nil {
-			return one
-		}
-		one = fmt.Sprintf("%s-%d", name, n)
+// unusedName returns the name, with a number after it if another connection has it.
+func (s *session) unusedName(name string) string {
+	candidate := name
+	for n := 2; s.peers[candidate] != nil; n++ {
+		candidate = fmt.Sprintf("%s-%d", name, n)
 	}
+	return candidate
 }
 
-// refuse returns why a worker cannot join, in one line that names both sides, or "".
-func (s *session) refuse(key string, w *joinRequest) string {
-	here := s.h.o.Info
-	if !name.MatchString(w.Worker) {
+// reasonToRefuse returns why a worker cannot join, in one line that names both sides, or "".
+func (s *session) reasonToRefuse(key string, r *joinRequest) string {
+	here := s.hub.o.Info
+	if !validName.MatchString(r.Worker) {
 		return "worker's name is not 1 to 64 of A-Z a-z 0-9 . _ -"
 	}
-	who := "worker " + w.Worker
-	switch p := s.keys[key]; {
-	case w.Worker == ownName && key != s.h.e.own:
+	who := "worker " + r.Worker
+	p := s.peerOfKey[key]
+	switch {
+	case r.Worker == ownName && key != s.hub.engine.ownKey:
 		return fmt.Sprintf("worker's name is %s, want another: it is that of the hub's own", ownName)
-	case p != nil && p.expelled != "":
-		return fmt.Sprintf("%s was expelled: it %s", who, p.expelled)
-	case w.Protocol != protocol:
+	case p != nil && p.expelReason != "":
+		return fmt.Sprintf("%s was expelled: it %s", who, p.expelReason)
+	case r.Protocol != protocol:
 		return fmt.Sprintf("%s speaks protocol %d, the hub %d: want the same program, %s", who,
-			w.Protocol, protocol, here.Build)
-	case w.Go != here.Go:
+			r.Protocol, protocol, here.Build)
+	case r.Go != here.Go:
 		return fmt.Sprintf("%s was built with %s, the hub with %s: want the same, other versions may "+
-			"write other bytes", who, w.Go, here.Go)
-	case w.Run != s.key:
-		return "" // it asks what the run is, or knows an earlier one: it is told this one
+			"write other bytes", who, r.Go, here.Go)
+	case r.Run != s.key:
+		return "" // it asks what the run is, or knows an earlier one: the reply has this one
 	}
-	if d := differences(w.Settings, s.r.Settings); d != "" {
+	if d := listDifferences(r.Settings, s.run.Settings); d != "" {
 		return fmt.Sprintf("%s has %s", who, d)
 	}
-	if w.Digest != s.first {
-		return fmt.Sprintf("%s makes output 0 as %.12s on %s (%s, %s), the hub as %.12s on %s (%s, %s): "+
-			"want a device and a program that make the same bytes", who, w.Digest, w.Device, w.Platform,
-			w.Build, s.first, here.Device, here.Platform, here.Build)
+	if r.Digest != s.firstDigest {
+		return fmt.Sprintf("%s makes output 0 as %.12s on %s (%s, %s), the hub as %.12s on %s (%s, "+
+			"%s): want a device and a program that make the same bytes", who, r.Digest, r.Device,
+			r.Platform, r.Build, s.firstDigest, here.Device, here.Platform, here.Build)
 	}
 	return ""
 }
 
-// differences lists the settings in which a worker differs from the hub.
-func differences(worker, hub runs.Settings) string {
+// listDifferences lists the settings in which a worker differs from the hub.
+func listDifferences(worker, hub runs.Settings) string {
 	var list []string
 	for _, name := range worker.DifferingNames(hub) {
 		list = append(list, fmt.Sprintf("%s %s, the hub has %s", name, worker.Quote(name),
@@ -143,79 +160,71 @@ func differences(worker, hub runs.Settings) string {
 	return strings.Join(list, "; ")
 }
 
-// result accepts outputs from a worker.
-func (s *session) result(m *nats.Msg) {
+// onResult receives outputs, a heartbeat or a wish of a worker.
+func (s *session) onResult(m *nats.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dead {
 		return
 	}
-	var d done
-	key, ok := sender(s.h.e.join.ID, m.Subject, m.Reply)
-	data, err := unpack(m.Data, &d)
+	var r result
+	key, ok := senderKey(s.hub.engine.join.ID, m.Subject, m.Reply)
+	data, err := unpack(m.Data, &r)
 	if err != nil || !ok {
-		s.count.Dropped++
+		s.counts.Dropped++
 		return
 	}
-	p := s.keys[key]
+	p := s.peerOfKey[key]
 	switch {
-	case p != nil && p.expelled != "":
-		m.Respond(pack(ack{refusal: refusal{Error: "expelled: it " + p.expelled}}))
+	case p != nil && p.expelReason != "":
+		m.Respond(pack(ack{refusal: refusal{Error: "expelled: it " + p.expelReason}}))
 		return
-	case p == nil || d.Job.Run != s.key:
+	case p == nil || r.Job.Run != s.key:
 		m.Respond(pack(ack{refusal: refusal{Rejoin: true}}))
 		return
 	case s.failed != nil:
 		m.Respond(pack(ack{refusal: refusal{Busy: true}}))
 		return
 	}
-	p.seen = s.h.o.now()
+
+	p.lastSeen = s.hub.o.now()
 	switch {
-	case d.Leave:
-		s.release(p, nil)
+	case r.Leave:
+		s.keepOnly(p, nil)
 		s.wake()
-		return
-	case d.Want > 0: // where there are no jobs, the answer waits for some
-		s.release(p, d.Held)
-		s.waiting[p] = &waiter{m: m, wants: d.Want, since: s.h.o.now()}
-		s.answer(p)
-		return
-	case len(d.Outputs) == 0: // a heartbeat
-		m.Respond(pack(ack{Jobs: s.share(p)}))
-		return
+	case r.Want > 0: // where there are no jobs, the answer waits for some
+		s.keepOnly(p, r.Held)
+		s.waiters[p] = &waiter{request: m, wanted: r.Want, since: s.hub.o.now()}
+		s.answerWaiter(p)
+	case len(r.Outputs) == 0: // a heartbeat
+		m.Respond(pack(ack{Jobs: s.jobLimit(p)}))
+	default:
+		s.acceptResult(p, m, &r, data)
 	}
-	s.accept(p, m, &d, data)
 }
 
-// accept takes the outputs of a result and answers it.
-func (s *session) accept(p *peer, m *nats.Msg, d *done, data []byte) {
-	var err error
-	if d.Job.First < 0 || d.Job.Count < 0 || d.Job.First > s.r.N-d.Job.Count {
-		err = fmt.Errorf("result is of outputs %d to %d, want 0 to %d", d.Job.First,
-			d.Job.First+d.Job.Count-1, s.r.N-1)
-	}
-	var list []Output
-	var damaged bool
-	if err == nil {
-		list, damaged, err = d.outputs(data)
-	}
-	switch {
-	case err != nil:
-		s.count.Dropped++
+// acceptResult stores the outputs of a result and answers it.
+func (s *session) acceptResult(p *peer, m *nats.Msg, r *result, data []byte) {
+	outputs, damaged, err := s.checkResult(r, data)
+	if err != nil {
+		s.counts.Dropped++
 		s.expel(p, "sent what it was not asked for: "+err.Error())
-		m.Respond(pack(ack{refusal: refusal{Error: p.expelled}}))
+		m.Respond(pack(ack{refusal: refusal{Error: p.expelReason}}))
 		return
-	case damaged:
-		s.count.Damaged++
+	}
+	if damaged {
+		s.counts.Damaged++
 		m.Respond(pack(ack{Again: true, Jobs: 1}))
 		return
 	}
-	for _, o := range list {
-		if !s.asked(p, o.Index) { // from an earlier hub, or by a worker that is no longer needed for it
-			s.count.Dropped++
+
+	for _, o := range outputs {
+		// It may be of an earlier hub, or of a worker that is no longer needed for it.
+		if !s.wasAsked(p, o.Index) {
+			s.counts.Dropped++
 			continue
 		}
-		if !s.take(p, o) {
+		if !s.storeOutput(p, o) {
 			return
 		}
 		if s.failed != nil {
@@ -224,33 +233,46 @@ func (s *session) accept(p *peer, m *nats.Msg, d *done, data []byte) {
 			return
 		}
 	}
-	if d.Seconds > 0 {
-		rate := float64(d.Job.Count) / max(d.Seconds, 1e-3)
+	if r.Seconds > 0 {
+		rate := float64(r.Job.Count) / max(r.Seconds, 1e-3)
 		p.rate += 0.3 * (rate - p.rate)
 	}
 	if !s.fault("answer") {
-		m.Respond(pack(ack{Jobs: s.share(p)}))
+		m.Respond(pack(ack{Jobs: s.jobLimit(p)}))
 	}
 }
 
-// take puts an output into the store, or compares it with what is there: where two machines make
-// different bytes of one output, the run stops. It reports false where the process ended.
-func (s *session) take(p *peer, o Output) bool {
-	made := s.r.DigestOf(o.Data)
-	if have, ok := s.r.Store.Digest(o.Index); ok {
-		if made == have {
-			s.count.Duplicates++
+// checkResult returns the outputs of a result, see result.splitOutputs.
+func (s *session) checkResult(r *result, data []byte) (outputs []Output, damaged bool, err error) {
+	first := r.Job.First
+	count := r.Job.Count
+	if first < 0 || count < 0 || first > s.run.N-count {
+		return nil, false, fmt.Errorf("result is of outputs %d to %d, want 0 to %d", first,
+			first+count-1, s.run.N-1)
+	}
+	return r.splitOutputs(data)
+}
+
+// storeOutput puts an output into the store, or compares it with what is there: if two machines
+// make different bytes of one output, the run stops. It reports false if a test has ended the
+// process.
+func (s *session) storeOutput(p *peer, o Output) bool {
+	made := s.run.DigestOf(o.Data)
+	if stored, ok := s.run.Store.Digest(o.Index); ok {
+		if made == stored {
+			s.counts.Duplicates++
 			return true
 		}
+		maker := cmp.Or(s.makerOf[o.Index], "an earlier worker")
 		s.failed = fmt.Errorf("output %d is %.12s by %s and %.12s by %s: one of the two machines "+
 			"computes wrongly; make it on a third to tell which, then begin the run again without the "+
-			"wrong one", o.Index, have, cmp.Or(s.by[o.Index], "an earlier worker"), made, p.name)
+			"wrong one", o.Index, stored, maker, made, p.name)
 		return true
 	}
 	if s.fault("take") {
 		return false
 	}
-	if err := s.r.Store.Put(o.Index, o.Seed, bytes.Clone(o.Data)); err != nil {
+	if err := s.run.Store.Put(o.Index, o.Seed, bytes.Clone(o.Data)); err != nil {
 		s.failed = err
 		return true
 	}
@@ -258,47 +280,51 @@ func (s *session) take(p *peer, o Output) bool {
 		return false
 	}
 	p.made++
-	s.finished(o.Index, p.name)
+	s.markStored(o.Index, p.name)
 	return true
 }
 
-// expel refuses all that comes from a worker.
+// expel refuses all that comes from a worker from now on.
 func (s *session) expel(p *peer, why string) {
-	p.expelled = why
-	s.count.Expelled++
+	p.expelReason = why
+	s.counts.Expelled++
 	if p.name == ownName && s.failed == nil {
 		s.failed = fmt.Errorf("this machine's own worker is expelled: it %s", why)
 	}
-	s.h.o.Say(fmt.Sprintf("worker %s is expelled: it %s", p.name, why))
+	s.hub.o.Say(fmt.Sprintf("worker %s is expelled: it %s", p.name, why))
 }
 
-// blob answers requests for pieces of files.
-func (s *session) blob(m *nats.Msg) {
-	var a blobRequest
-	_, ok := sender(s.h.e.join.ID, m.Subject, m.Reply)
-	if _, err := unpack(m.Data, &a); err != nil || !ok {
+// onBlobRequest answers a request for a piece of a file.
+func (s *session) onBlobRequest(m *nats.Msg) {
+	var request blobRequest
+	_, ok := senderKey(s.hub.engine.join.ID, m.Subject, m.Reply)
+	if _, err := unpack(m.Data, &request); err != nil || !ok {
 		return
 	}
 	if s.isDead() {
 		return
 	}
-	length := min(a.Length, MaxPiece, int(s.h.e.conn.MaxPayload())-1<<12)
+
+	// The rest of a message's bytes is for its header.
+	maxData := int(s.hub.engine.conn.MaxPayload()) - 1<<12
+	length := min(request.Length, MaxPiece, maxData)
 	var data []byte
 	var size int64
 	var err error
-	name, known := s.files[a.SHA256]
+	name, known := s.filePlace[request.SHA256]
 	switch {
-	case a.SHA256 == s.planHash:
-		data, size, err = cutAt(bytes.NewReader(s.plan), int64(len(s.plan)), a.Offset, length)
+	case request.SHA256 == s.planHash:
+		data, size, err = readSlice(bytes.NewReader(s.plan), int64(len(s.plan)), request.Offset,
+			length)
 	case known:
-		data, size, err = readAt(name, a.Offset, length)
+		data, size, err = readFileSlice(name, request.Offset, length)
 	default:
-		m.Respond(pack(piece{refusal: refusal{Rejoin: true}})) // of an earlier run
+		m.Respond(pack(pieceHeader{refusal: refusal{Rejoin: true}})) // it is of an earlier run
 		return
 	}
 	if err != nil {
-		m.Respond(pack(piece{refusal: refusal{Error: err.Error()}}))
+		m.Respond(pack(pieceHeader{refusal: refusal{Error: err.Error()}}))
 		return
 	}
-	m.Respond(pack(piece{Size: size}, data))
+	m.Respond(pack(pieceHeader{Size: size}, data))
 }

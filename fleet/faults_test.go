@@ -402,7 +402,7 @@ func TestRefusedWorkers(t *testing.T) {
 			}
 		}},
 		{"token", "the token is not the hub's", func(_ *WorkerOptions, j *JoinLine) {
-			j.Token = random(tokenBytes)
+			j.Token = randomHex(tokenBytes)
 		}},
 		{"a b", "worker's name is \"a b\", want", func(*WorkerOptions, *JoinLine) {}},
 	} {

@@ -36,13 +36,14 @@ type PutFunc = func(i int, seed uint64, data []byte) error
 // same index must give the same bytes on every machine.
 type Maker func(ctx context.Context, first, count int, put PutFunc) error
 
-// first makes output 0, and returns the seconds that it took.
-func (m Maker) first(ctx context.Context, now clock) (o *Output, seconds float64, err error) {
+// makeFirst makes output 0, and returns the seconds that it took.
+func (m Maker) makeFirst(ctx context.Context, now clock) (o *Output, seconds float64, err error) {
 	start := now()
-	if err = m(ctx, 0, 1, func(i int, seed uint64, data []byte) error {
+	err = m(ctx, 0, 1, func(i int, seed uint64, data []byte) error {
 		o = &Output{i, seed, data}
 		return nil
-	}); err == nil && (o == nil || o.Index != 0) {
+	})
+	if err == nil && (o == nil || o.Index != 0) {
 		err = errors.New("the maker made no output 0")
 	}
 	return o, now.since(start).Seconds(), err
@@ -61,24 +62,38 @@ type Store interface {
 
 // Run describes what is made.
 type Run struct {
-	Setup        // this machine's; a worker's own must have the same Settings
-	N     int    // outputs
-	Spec  []byte // from which a worker makes its own
-	Trees []Tree // files that the Spec needs
+	// Setup is this machine's. A worker's must have the same Settings.
+	Setup
+
+	// N is the number of outputs.
+	N int
+
+	// Spec is what a worker makes its own Setup from.
+	Spec []byte
+
+	// Trees are the files that the Spec needs.
+	Trees []Tree
+
 	Store Store
 }
 
-// Source has everything from which a worker makes its Maker.
+// Source has everything from which a worker makes its Setup.
 type Source struct {
-	Spec  []byte
-	Trees map[string]string // where each Tree is here, by its name
+	Spec []byte
+
+	// Trees has the place of each Tree on this machine, by its name.
+	Trees map[string]string
 }
 
 // Setup is what a machine makes outputs with.
 type Setup struct {
-	Maker    Maker
-	Settings map[string]string // what its bytes depend on
-	Device   string            // what computes, for messages; "" is that of the worker's Info
+	Maker Maker
+
+	// Settings are what the outputs' bytes depend on.
+	Settings map[string]string
+
+	// Device is what computes, for messages. "" is that of the worker's Info.
+	Device string
 
 	// DigestOf returns the Store's Digest of an output of these bytes.
 	DigestOf func(data []byte) string

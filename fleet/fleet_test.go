@@ -271,7 +271,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestJoinLine(t *testing.T) {
-	id, token := random(idBytes), random(tokenBytes)
+	id, token := randomHex(idBytes), randomHex(tokenBytes)
 	hash := hex.EncodeToString(bytes.Repeat([]byte{7}, 32))
 	for _, j := range []JoinLine{{ID: id, Token: token, Host: "10.0.0.5:4333", Cert: hash},
 		{ID: id, Token: token, Host: "127.0.0.1:4333"}, {ID: id, URL: "nats://u:p@host:4222"}} {

@@ -128,8 +128,8 @@ func TestOverOfAnotherRun(t *testing.T) {
 			}
 			for range 20 {
 				time.Sleep(10 * time.Millisecond)
-				h.e.conn.Publish(subject(h.e.join.ID, "over"), pack(over{Run: "another"}))
-				h.e.conn.Publish(subject(h.e.join.ID, "over"), pack(over{}))
+				h.engine.conn.Publish(subject(h.engine.join.ID, "over"), pack(overMessage{Run: "another"}))
+				h.engine.conn.Publish(subject(h.engine.join.ID, "over"), pack(overMessage{}))
 			}
 		}()
 	}
@@ -196,7 +196,7 @@ func TestHoarder(t *testing.T) {
 		var held []int
 		began := time.Now()
 		for range 20 {
-			s.ask("done", pack(done{Job: job{Run: s.run}, Want: 1 << 30, Held: held,
+			s.ask("done", pack(result{Job: job{Run: s.run}, Want: 1 << 30, Held: held,
 				Seconds: 1e-300}), &a)
 			for _, g := range a.Give {
 				if !got[g.First] {
@@ -223,9 +223,9 @@ func TestOwnWorkerExpelled(t *testing.T) {
 			for h.Status().Done < 5 {
 				time.Sleep(5 * time.Millisecond)
 			}
-			h.last.mu.Lock()
-			h.last.expel(h.last.peers[ownName], "is out")
-			h.last.mu.Unlock()
+			h.latest.mu.Lock()
+			h.latest.expel(h.latest.peers[ownName], "is out")
+			h.latest.mu.Unlock()
 		}()
 	}
 	require.ErrorContains(t, b.with()[0], "this machine's own worker is expelled: it is out")

@@ -20,27 +20,52 @@ import (
 
 // HubOptions say where workers find a hub, and how it treats them. One of Listen and URL is set.
 type HubOptions struct {
-	Listen  string // HOST:PORT of the server in this process; workers beyond loopback use TLS
-	URL     string // of an outside NATS
-	Secrets string // file that keeps who the hub is, so that it can begin again; "" for none
+	// Listen is HOST:PORT of the server in this process. Workers beyond loopback use TLS.
+	Listen string
 
-	Lease time.Duration // after which a silent worker's jobs go to others; 0 is a minute
-	Queue int           // jobs that are out at most; 0 is 4096
-	Unit  int           // outputs of the smallest job; 0 chooses by their time
+	// URL is that of an outside NATS.
+	URL string
 
-	Info  Info
-	Say   func(line string)    // gets messages; nil: nobody
-	Watch func(s Status)       // gets the state each second; nil: nobody
-	fault func(op string) bool // is asked at each operation; true is the process's end
-	now   clock                // nil: time.Now
+	// Secrets is a file that keeps who the hub is, so that it can begin again. "" is none.
+	Secrets string
+
+	// Lease is the time after which a silent worker's jobs go to others. 0 is a minute.
+	Lease time.Duration
+
+	// Queue bounds the jobs that workers hold. 0 is 4096.
+	Queue int
+
+	// Unit is the number of outputs of the smallest job. 0 chooses it by their time.
+	Unit int
+
+	Info Info
+
+	// Say gets messages. It may be nil.
+	Say func(line string)
+
+	// Watch gets the state each second. It may be nil.
+	Watch func(s Status)
+
+	// fault is a test hook that is called before each operation. Returning true simulates a crash.
+	fault func(op string) bool
+
+	// now is time.Now where it is nil.
+	now clock
 }
 
 // Info describes a machine, for messages and for comparing what must be equal.
 type Info struct {
-	Build    string // of the program
-	Go       string // version
-	Platform string // such as linux/amd64
-	Device   string // what computes
+	// Build is the version of the program.
+	Build string
+
+	// Go is the version of Go.
+	Go string
+
+	// Platform is such as linux/amd64.
+	Platform string
+
+	// Device is what computes.
+	Device string
 }
 
 // Defaults of HubOptions.
@@ -51,11 +76,13 @@ const (
 
 // Hub lets workers join, and makes runs with them.
 type Hub struct {
-	o HubOptions
-	e *engine
+	o      HubOptions
+	engine *engine
 
-	mu   sync.Mutex
-	last *session // of the run that is made, or was
+	mu sync.Mutex
+
+	// latest is the session of the run that is made, or was made last.
+	latest *session
 }
 
 // OpenHub starts to listen. Close ends it.
@@ -79,7 +106,7 @@ func OpenHub(o HubOptions) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Hub{o: o, e: e}
+	h := &Hub{o: o, engine: e}
 	if err := keys.write(o.Secrets, h.JoinLine()); err != nil {
 		e.close()
 		return nil, err
@@ -88,12 +115,12 @@ func OpenHub(o HubOptions) (*Hub, error) {
 }
 
 // JoinLine returns the line by which workers join. It has the token.
-func (h *Hub) JoinLine() string { return h.e.join.String() }
+func (h *Hub) JoinLine() string { return h.engine.join.String() }
 
 // Status returns the state of the run.
 func (h *Hub) Status() Status {
 	h.mu.Lock()
-	s := h.last
+	s := h.latest
 	h.mu.Unlock()
 	if s == nil {
 		return Status{}
@@ -101,36 +128,36 @@ func (h *Hub) Status() Status {
 	return s.status()
 }
 
-// Close ends the hub. Where all is done, workers are told that no run comes any more, and the
-// secrets are removed; otherwise workers wait for the hub to begin again.
+// Close ends the hub. If all is done, workers are told that no further run comes, and the secrets
+// are removed; otherwise workers wait for the hub to begin again.
 func (h *Hub) Close(done bool) error {
-	var err error
-	if done {
-		err = h.sayOver()
-		if h.o.Secrets != "" {
-			err = cmp.Or(err, os.Remove(h.o.Secrets))
-		}
+	defer h.engine.close()
+	if !done {
+		return nil
 	}
-	if s := h.e.server; done && s != nil { // what was sent is on its way until they leave
-		for wait := time.Now(); s.NumClients() > 1 && time.Since(wait) < 5*time.Second; {
+	err := h.sendLastOver()
+	if h.o.Secrets != "" {
+		removeErr := os.Remove(h.o.Secrets)
+		err = cmp.Or(err, removeErr)
+	}
+	if server := h.engine.server; server != nil {
+		// What was sent is on its way until the workers leave. It is sent again for those that have
+		// only just come.
+		deadline := time.Now().Add(5 * time.Second)
+		for server.NumClients() > 1 && time.Now().Before(deadline) {
 			time.Sleep(50 * time.Millisecond)
-			_ = h.sayOver() // to who has only just come
+			_ = h.sendLastOver()
 		}
 	}
-	h.e.close()
 	return err
 }
 
-// sayOver tells the workers that are connected that no run comes any more.
-func (h *Hub) sayOver() error {
-	err := h.e.conn.Publish(subject(h.e.join.ID, "over"), pack(over{Last: true}))
-	return cmp.Or(err, h.e.conn.FlushTimeout(5*time.Second))
-}
-
-// over tells workers that a run is finished.
-type over struct {
-	Run  string `json:"run,omitempty"`
-	Last bool   `json:"last,omitempty"` // no run follows
+// sendLastOver tells the workers that are connected that no further run comes.
+func (h *Hub) sendLastOver() error {
+	conn := h.engine.conn
+	publishErr := conn.Publish(subject(h.engine.join.ID, "over"), pack(overMessage{Last: true}))
+	flushErr := conn.FlushTimeout(5 * time.Second)
+	return cmp.Or(publishErr, flushErr)
 }
 
 // errKilled ends a hub or a worker that a test killed.
@@ -138,7 +165,7 @@ var errKilled = errors.New("killed")
 
 // Run makes what the run still lacks, with this machine and all workers that join, and returns when
 // every output is in the store. An error of the store, such as of a full disk, ends it; the same
-// call goes on. Where an output of this machine turns out wrong, that is an error too.
+// call goes on. If an output of this machine turns out to be wrong, that is an error too.
 func (h *Hub) Run(ctx context.Context, r Run) error {
 	pending := r.Store.Pending(r.N)
 	if len(pending) == 0 {
@@ -155,44 +182,55 @@ func (h *Hub) Run(ctx context.Context, r Run) error {
 		return nil
 	}
 	h.mu.Lock()
-	h.last = s
+	h.latest = s
 	h.mu.Unlock()
+
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if err := s.listen(); err != nil {
 		return err
 	}
-	own := make(chan error, 1)
+	workerEnd := make(chan error, 1)
 	go func() {
-		defer close(own) // its end may have been seen already
-		own <- s.work(ctx)
+		defer close(workerEnd) // serve may have received its error already
+		workerEnd <- s.work(ctx)
 	}()
-	err = s.loop(ctx, own)
+	err = s.serve(ctx, workerEnd)
 	if s.isDead() {
 		return errKilled
 	}
 	s.end(err == nil)
 	cancel(nil)
-	<-own
+	<-workerEnd
 	return err
 }
 
 // newSession makes the plan that workers get.
 func newSession(h *Hub, r Run) (*session, error) {
-	s := &session{h: h, r: r, units: map[int]*unit{}, by: map[int]string{}, peers: map[string]*peer{},
-		keys: map[string]*peer{}, joins: map[string]*rate.Limiter{}, waiting: map[*peer]*waiter{},
-		files: where(r.Trees),
-		woken: make(chan struct{}, 1), began: h.o.now()}
-	var err error
+	s := &session{
+		hub:       h,
+		run:       r,
+		filePlace: placesByHash(r.Trees),
+		woken:     make(chan struct{}, 1),
+		began:     h.o.now(),
+		units:     map[int]*unit{},
+		makerOf:   map[int]string{},
+		peers:     map[string]*peer{},
+		peerOfKey: map[string]*peer{},
+		joinRates: map[string]*rate.Limiter{},
+		waiters:   map[*peer]*waiter{},
+	}
 	trees := slices.SortedFunc(slices.Values(r.Trees), func(a, b Tree) int {
 		return strings.Compare(a.Name, b.Name)
 	})
-	if s.plan, err = json.Marshal(plan{r.Spec, trees}); err != nil {
+	var err error
+	s.plan, err = json.Marshal(plan{r.Spec, trees})
+	if err != nil {
 		return nil, err
 	}
 	if len(s.plan) > maxSpec {
-		return nil, fmt.Errorf("what workers are to make takes %d bytes to say, want at most %d",
-			len(s.plan), maxSpec)
+		return nil, fmt.Errorf("the plan for workers takes %d bytes, want at most %d", len(s.plan),
+			maxSpec)
 	}
 	settings, err := json.Marshal(r.Settings)
 	if err != nil {
@@ -204,40 +242,49 @@ func newSession(h *Hub, r Run) (*session, error) {
 }
 
 // begin makes the run's first output on this machine, which those of workers are compared with, and
-// cuts what is missing into units.
+// splits what is missing into units.
 func (s *session) begin(ctx context.Context, pending []int) error {
-	first, seconds, err := s.r.Maker.first(ctx, s.h.o.now)
+	first, seconds, err := s.run.Maker.makeFirst(ctx, s.hub.o.now)
 	if err != nil {
 		return err
 	}
-	s.first = s.r.DigestOf(first.Data)
-	if have, ok := s.r.Store.Digest(0); ok && have != s.first {
+	s.firstDigest = s.run.DigestOf(first.Data)
+	stored, ok := s.run.Store.Digest(0)
+	if ok && stored != s.firstDigest {
 		return fmt.Errorf("output 0 is there with hash %.12s, made now it has %.12s: this program, its "+
-			"Go or its device is another than the one that began the run, want the same", have, s.first)
-	} else if !ok {
-		if err := s.r.Store.Put(0, first.Seed, first.Data); err != nil {
+			"Go or its device is another than the one that began the run, want the same", stored,
+			s.firstDigest)
+	}
+	if !ok {
+		if err := s.run.Store.Put(0, first.Seed, first.Data); err != nil {
 			return err
 		}
-		s.by[0] = ownName
+		s.makerOf[0] = ownName
 		pending = pending[1:]
 	}
-	s.already, s.missing = s.r.N-len(pending), len(pending)
-	size := s.h.o.Unit
-	if size == 0 { // a few seconds, and enough of them to go round
-		size = int(max(1, min(2/max(seconds, 1e-6), float64(s.r.N)/256)))
+	s.doneBefore = s.run.N - len(pending)
+	s.missing = len(pending)
+
+	size := s.hub.o.Unit
+	if size == 0 { // a unit takes a few seconds, and there are enough of them for many workers
+		size = int(max(1, min(2/max(seconds, 1e-6), float64(s.run.N)/256)))
 	}
-	s.cut(pending, size)
+	s.splitUnits(pending, size)
 	return nil
 }
 
 // listen begins to answer workers.
 func (s *session) listen() error {
-	id, conn := s.h.e.join.ID, s.h.e.conn
-	for _, l := range []struct {
+	conn := s.hub.engine.conn
+	for _, listener := range []struct {
 		name   string
 		handle func(m *nats.Msg)
-	}{{"hello.*", s.admit}, {"done.*", s.result}, {"blob.*", s.blob}} {
-		sub, err := conn.Subscribe(subject(id, l.name), l.handle)
+	}{
+		{"hello.*", s.onJoin},
+		{"done.*", s.onResult},
+		{"blob.*", s.onBlobRequest},
+	} {
+		sub, err := conn.Subscribe(subject(s.hub.engine.join.ID, listener.name), listener.handle)
 		if err != nil {
 			return err
 		}
@@ -245,21 +292,22 @@ func (s *session) listen() error {
 		if err := sub.SetPendingLimits(1<<16, 512<<20); err != nil {
 			return err
 		}
-		s.subs = append(s.subs, sub)
+		s.subscriptions = append(s.subscriptions, sub)
 	}
 	return conn.Flush()
 }
 
-// end stops answering. Workers are told where the run is finished.
-func (s *session) end(finished bool) {
-	for _, sub := range s.subs {
+// end stops answering. Workers are told if the run is finished.
+func (s *session) end(isFinished bool) {
+	for _, sub := range s.subscriptions {
 		sub.Unsubscribe()
 	}
 	s.mu.Lock() // no handler runs any more
 	s.dead = true
 	s.mu.Unlock()
-	if finished {
-		s.h.e.conn.Publish(subject(s.h.e.join.ID, "over"), pack(over{Run: s.key}))
+	e := s.hub.engine
+	if isFinished {
+		e.conn.Publish(subject(e.join.ID, "over"), pack(overMessage{Run: s.key}))
 	}
-	s.h.e.conn.FlushTimeout(5 * time.Second)
+	e.conn.FlushTimeout(5 * time.Second)
 }

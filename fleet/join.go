@@ -29,9 +29,14 @@ import (
 // secrets are the keys with which workers join and recognise the hub. They are in a file beside the
 // run, so a restarted hub is the same to its workers.
 type secrets struct {
-	id    string // of the fleet, in its subjects
-	token string // 256 bits
-	cert  []byte // PEM, of a certificate and its key
+	// id is that of the fleet, in its subjects.
+	id string
+
+	// token has 256 bits, in hexadecimal digits.
+	token string
+
+	// cert is the PEM of a certificate and its key.
+	cert []byte
 }
 
 const (
@@ -39,7 +44,8 @@ const (
 	tokenBytes = 32
 )
 
-func random(n int) string {
+// randomHex returns n random bytes in hexadecimal digits.
+func randomHex(n int) string {
 	b := make([]byte, n)
 	rand.Read(b)
 	return hex.EncodeToString(b)
@@ -51,7 +57,7 @@ func newSecrets() (*secrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Its validity is not looked at: the join line has its hash, and clocks may be wrong.
+	// Workers do not check its validity: the join line has its hash, and clocks may be wrong.
 	template := &x509.Certificate{SerialNumber: big.NewInt(1),
 		Subject:   pkix.Name{CommonName: "unmask"},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<34, 0)}
@@ -70,13 +76,13 @@ func newSecrets() (*secrets, error) {
 			return nil, err
 		}
 	}
-	return &secrets{random(idBytes), random(tokenBytes), b.Bytes()}, nil
+	return &secrets{randomHex(idBytes), randomHex(tokenBytes), b.Bytes()}, nil
 }
 
 // maxSecrets bounds files of tokens and certificates, in bytes.
 const maxSecrets = 1 << 20
 
-// openSecrets reads the file name or, where it is not there, makes it. "" is none.
+// openSecrets reads the file name, or makes new secrets if it does not exist or name is "".
 func openSecrets(name string) (*secrets, error) {
 	data, err := atomicfile.ReadSmall(name, maxSecrets)
 	if name == "" || errors.Is(err, fs.ErrNotExist) {
@@ -93,12 +99,13 @@ func openSecrets(name string) (*secrets, error) {
 		return nil, fmt.Errorf("%s has mode %#o, want 0600: others can read its token", name,
 			info.Mode().Perm())
 	}
-	// The line for workers, then id and token, then the certificate.
-	_, rest, _ := bytes.Cut(data, []byte("\n"))
-	second, cert, _ := bytes.Cut(rest, []byte("\n"))
-	fields := strings.Fields(string(second))
-	if len(fields) != 2 || !isHex(fields[0], idBytes) ||
-		!isHex(fields[1], tokenBytes) || len(cert) == 0 {
+
+	// The file has the line for workers, then id and token, then the certificate.
+	_, afterLine, _ := bytes.Cut(data, []byte("\n"))
+	idAndToken, cert, _ := bytes.Cut(afterLine, []byte("\n"))
+	fields := strings.Fields(string(idAndToken))
+	if len(fields) != 2 || !isHex(fields[0], idBytes) || !isHex(fields[1], tokenBytes) ||
+		len(cert) == 0 {
 		return nil, fmt.Errorf("%s is no file of a hub, want one that a hub wrote, or none", name)
 	}
 	return &secrets{fields[0], fields[1], cert}, nil
@@ -115,6 +122,7 @@ func (s *secrets) write(name, line string) error {
 	})
 }
 
+// isHex reports whether text is n bytes in lower-case hexadecimal digits.
 func isHex(text string, n int) bool {
 	b, err := hex.DecodeString(text)
 	return err == nil && len(b) == n && strings.ToLower(text) == text
@@ -122,14 +130,25 @@ func isHex(text string, n int) bool {
 
 // JoinLine is a line that a hub prints, by which workers join.
 type JoinLine struct {
-	ID    string // of the fleet
-	Token string // "" of an outside NATS, whose own URL has what it asks for
-	Host  string // host:port
-	Cert  string // the SHA-256 of the hub's certificate, in hex; "" on this machine alone
-	URL   string // of an outside NATS
+	// ID is that of the fleet.
+	ID string
+
+	// Token is "" with an outside NATS, whose own URL has what it asks for.
+	Token string
+
+	// Host is host:port.
+	Host string
+
+	// Cert is the SHA-256 of the hub's certificate in hexadecimal digits. It is "" for a hub that
+	// listens on its own machine alone.
+	Cert string
+
+	// URL is that of an outside NATS.
+	URL string
 }
 
-var name = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+// validName is a worker's name.
+var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // String writes the line:
 //
@@ -137,11 +156,11 @@ var name = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 //	nats://nats.example:4222?id=ID
 func (j JoinLine) String() string {
 	if j.URL != "" {
-		sep := "?"
+		separator := "?"
 		if strings.Contains(j.URL, "?") {
-			sep = "&"
+			separator = "&"
 		}
-		return j.URL + sep + "id=" + j.ID
+		return j.URL + separator + "id=" + j.ID
 	}
 	line := "unmask://" + j.Token + "@" + j.Host + "?id=" + j.ID
 	if j.Cert != "" {
@@ -150,7 +169,8 @@ func (j JoinLine) String() string {
 	return line
 }
 
-// ParseJoinLine reads such a line, or the first line of @FILE.
+// ParseJoinLine reads such a line, or the first line of @FILE. Errors do not have the line, because
+// it has a token.
 func ParseJoinLine(text string) (JoinLine, error) {
 	if file, ok := strings.CutPrefix(text, "@"); ok {
 		data, err := atomicfile.ReadSmall(file, maxSecrets)
@@ -160,18 +180,19 @@ func ParseJoinLine(text string) (JoinLine, error) {
 		line, _, _ := strings.Cut(string(data), "\n")
 		text = strings.TrimSpace(line)
 	}
-	// No message has the text: it has a token.
-	bad := func(format string, args ...any) (JoinLine, error) {
-		return JoinLine{}, fmt.Errorf("join line "+format+", want the line that a hub printed, or @FILE", args...)
+	invalid := func(format string, args ...any) (JoinLine, error) {
+		problem := fmt.Sprintf(format, args...)
+		return JoinLine{}, fmt.Errorf("join line %s, want the line that a hub printed, or @FILE",
+			problem)
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return bad("is no URL")
+		return invalid("is no URL")
 	}
 	query := u.Query()
 	id := query.Get("id")
 	if !isHex(id, idBytes) {
-		return bad("has no id")
+		return invalid("has no id")
 	}
 	switch u.Scheme {
 	case "nats", "tls", "ws", "wss":
@@ -180,28 +201,29 @@ func ParseJoinLine(text string) (JoinLine, error) {
 		return JoinLine{ID: id, URL: u.String()}, nil
 	case "unmask":
 	default:
-		return bad("begins with %q", u.Scheme+"://")
+		return invalid("begins with %q", u.Scheme+"://")
 	}
 	j := JoinLine{ID: id, Token: u.User.Username(), Host: u.Host}
-	cert, hashed := strings.CutPrefix(query.Get("cert"), "sha256:")
-	switch _, _, err := net.SplitHostPort(j.Host); {
+	cert, isSHA256 := strings.CutPrefix(query.Get("cert"), "sha256:")
+	_, _, err = net.SplitHostPort(j.Host)
+	switch {
 	case err != nil:
-		return bad("has no host and port")
+		return invalid("has no host and port")
 	case !isHex(j.Token, tokenBytes):
-		return bad("has no token of %d bits", 8*tokenBytes)
-	case query.Has("cert") && (!hashed || !isHex(cert, sha256.Size)):
-		return bad("has no hash of a certificate")
+		return invalid("has no token of %d bits", 8*tokenBytes)
+	case query.Has("cert") && (!isSHA256 || !isHex(cert, sha256.Size)):
+		return invalid("has no hash of a certificate")
 	}
 	j.Cert = cert
 	return j, nil
 }
 
-// pinned is the TLS of a worker: the hub's certificate is the one of the line, whatever its name
-// and dates.
-func pinned(hash string, now clock) *tls.Config {
+// pinCertificate returns the TLS of a worker: the hub's certificate must be the one of the join
+// line, whatever its name and dates. That is safer than an authority, which could certify another.
+func pinCertificate(hash string, now clock) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, Time: now,
-		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
-			if len(raw) > 0 && digest(raw[0]) == hash {
+		VerifyPeerCertificate: func(certs [][]byte, _ [][]*x509.Certificate) error {
+			if len(certs) > 0 && digest(certs[0]) == hash {
 				return nil
 			}
 			return errCertificate
@@ -210,9 +232,9 @@ func pinned(hash string, now clock) *tls.Config {
 
 var errCertificate = errors.New("the hub's certificate is not the one of the join line")
 
-// reachable returns the address under which others find a listener: where it listens everywhere,
-// the first address of this machine that is not its own.
-func reachable(host string) string {
+// reachableHost returns the address under which others find a listener. For one that listens on all
+// addresses it is the first of this machine that others can reach.
+func reachableHost(host string) string {
 	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
 		return host
 	}

@@ -20,11 +20,13 @@ const keyBytes = 16
 // inbox is where a connection gets its answers, and nobody else.
 func inbox(id, key string) string { return subject(id, "to."+key) }
 
-// sender returns the key of the connection that sent a message; ok is false where it asks for an
-// answer elsewhere than at its own inbox, such as on a subject that all workers hear.
-func sender(id, at, reply string) (key string, ok bool) {
-	key = at[strings.LastIndexByte(at, '.')+1:]
-	return key, isHex(key, keyBytes) && (reply == "" || strings.HasPrefix(reply, inbox(id, key)+"."))
+// senderKey returns the key of the connection that sent a message on a subject. ok is false where
+// it asks for an answer elsewhere than at its own inbox, such as on a subject that all workers
+// hear: the hub would then speak to others for it.
+func senderKey(id, subject, reply string) (key string, ok bool) {
+	key = subject[strings.LastIndexByte(subject, '.')+1:]
+	repliesToSender := reply == "" || strings.HasPrefix(reply, inbox(id, key)+".")
+	return key, isHex(key, keyBytes) && repliesToSender
 }
 
 // joinRequest asks to join. Without Run it asks what the run is, with Run it shows the first
@@ -36,22 +38,33 @@ type joinRequest struct {
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 
-	Run      string            `json:"run,omitempty"` // its key
+	// Run is the run's key.
+	Run string `json:"run,omitempty"`
+
 	Settings map[string]string `json:"settings,omitempty"`
 	Device   string            `json:"device,omitempty"`
-	Digest   string            `json:"digest,omitempty"` // of the first output
-	Seconds  float64           `json:"seconds,omitempty"`
+
+	// Digest is that of the first output, which took Seconds to make.
+	Digest  string  `json:"digest,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"`
 }
 
 // joinReply answers a joinRequest.
 type joinReply struct {
 	refusal
-	Run   string `json:"run"`
-	Spec  string `json:"spec"` // the SHA-256 of the plan, which blob has
-	Size  int64  `json:"size"` // of the plan in bytes
-	N     int    `json:"n"`
-	Lease int64  `json:"lease"` // in nanoseconds
-	Jobs  int    `json:"jobs"`  // to take at once
+	Run string `json:"run"`
+
+	// Spec is the SHA-256 of the plan, which a blobRequest gets, and Size its bytes.
+	Spec string `json:"spec"`
+	Size int64  `json:"size"`
+
+	N int `json:"n"`
+
+	// Lease is in nanoseconds.
+	Lease int64 `json:"lease"`
+
+	// Jobs is how many jobs to take at once.
+	Jobs int `json:"jobs"`
 }
 
 // plan is a run as workers see it.
@@ -60,11 +73,16 @@ type plan struct {
 	Trees []Tree `json:"trees"`
 }
 
-// refusal is an answer that is no. Busy and Rejoin ask for the same, or a joinRequest, later.
+// refusal is an answer that says no.
 type refusal struct {
-	Error  string `json:"error,omitempty"` // the worker is to end
-	Rejoin bool   `json:"rejoin,omitempty"`
-	Busy   bool   `json:"busy,omitempty"`
+	// Error ends the worker.
+	Error string `json:"error,omitempty"`
+
+	// Rejoin asks for a joinRequest, and then for the same message.
+	Rejoin bool `json:"rejoin,omitempty"`
+
+	// Busy asks for the same message later.
+	Busy bool `json:"busy,omitempty"`
 }
 
 // job asks for the outputs First to First+Count-1.
@@ -74,18 +92,27 @@ type job struct {
 	Count int    `json:"count"`
 }
 
-// done is the header of a result; the outputs' bytes follow it. Without outputs it is a heartbeat,
-// a wish for jobs or, with Leave, the last word.
-type done struct {
-	Job     job     `json:"job"`
-	Seconds float64 `json:"seconds"` // that the job took
-	Outputs []sent  `json:"outputs"`
-	Want    int     `json:"want,omitempty"` // jobs
-	Held    []int   `json:"held,omitempty"` // the first outputs of jobs at hand, of who wants more
-	Leave   bool    `json:"leave,omitempty"`
+// result is the header of a result; the outputs' bytes follow it. Without outputs it is a
+// heartbeat, a wish for jobs or, with Leave, the last word.
+type result struct {
+	Job job `json:"job"`
+
+	// Seconds is the time that the job took.
+	Seconds float64 `json:"seconds"`
+
+	Outputs []outputHeader `json:"outputs"`
+
+	// Want is the number of jobs that the worker wants.
+	Want int `json:"want,omitempty"`
+
+	// Held has the first outputs of the jobs that a worker holds which wants more.
+	Held []int `json:"held,omitempty"`
+
+	Leave bool `json:"leave,omitempty"`
 }
 
-type sent struct {
+// outputHeader describes an output whose bytes follow the header.
+type outputHeader struct {
 	Index  int    `json:"index"`
 	Seed   uint64 `json:"seed"`
 	Size   int    `json:"size"`
@@ -95,9 +122,23 @@ type sent struct {
 // ack answers a result.
 type ack struct {
 	refusal
-	Again bool  `json:"again,omitempty"` // it arrived damaged
-	Jobs  int   `json:"jobs"`            // to take at once
-	Give  []job `json:"give,omitempty"`  // what was wished for
+
+	// Again reports whether the result arrived damaged.
+	Again bool `json:"again,omitempty"`
+
+	// Jobs is how many jobs to take at once.
+	Jobs int `json:"jobs"`
+
+	// Give has the jobs that the worker wanted.
+	Give []job `json:"give,omitempty"`
+}
+
+// overMessage tells workers that a run is finished.
+type overMessage struct {
+	Run string `json:"run,omitempty"`
+
+	// Last says that no run follows.
+	Last bool `json:"last,omitempty"`
 }
 
 // blobRequest is a request for a piece of a file by its SHA-256.
@@ -107,24 +148,26 @@ type blobRequest struct {
 	Length int    `json:"length"`
 }
 
-// piece is the header of a part of a file, whose bytes follow it.
-type piece struct {
+// pieceHeader is the header of a piece of a file, whose bytes follow it.
+type pieceHeader struct {
 	refusal
-	Size int64 `json:"size"` // of the whole file
+
+	// Size is that of the whole file.
+	Size int64 `json:"size"`
 }
 
 // pack puts a header before bytes: its length as 4 bytes, big end first, then JSON.
 func pack(header any, data ...[]byte) []byte {
-	h, err := json.Marshal(header)
+	encoded, err := json.Marshal(header)
 	if err != nil {
 		panic(err) // headers are texts and numbers
 	}
-	out := binary.BigEndian.AppendUint32(nil, uint32(len(h)))
-	out = append(out, h...)
+	message := binary.BigEndian.AppendUint32(nil, uint32(len(encoded)))
+	message = append(message, encoded...)
 	for _, d := range data {
-		out = append(out, d...)
+		message = append(message, d...)
 	}
-	return out
+	return message
 }
 
 // maxHeader bounds a header, in bytes.
@@ -146,19 +189,20 @@ func unpack(message []byte, header any) (data []byte, err error) {
 	return message[4+n:], nil
 }
 
-// outputs splits the bytes of a result into outputs, or describes what is wrong with it.
-func (d *done) outputs(data []byte) (list []Output, damaged bool, err error) {
+// splitOutputs splits the bytes of a result into outputs. damaged reports whether the bytes are not
+// those that were sent; the error says what is wrong with the header, which is its sender's fault.
+func (r *result) splitOutputs(data []byte) (outputs []Output, damaged bool, err error) {
 	total := 0
-	for _, s := range d.Outputs {
-		if s.Index < d.Job.First || s.Index >= d.Job.First+d.Job.Count {
-			return nil, false, fmt.Errorf("result has output %d, want %d to %d", s.Index, d.Job.First,
-				d.Job.First+d.Job.Count-1)
+	for _, h := range r.Outputs {
+		if h.Index < r.Job.First || h.Index >= r.Job.First+r.Job.Count {
+			return nil, false, fmt.Errorf("result has output %d, want %d to %d", h.Index, r.Job.First,
+				r.Job.First+r.Job.Count-1)
 		}
-		if s.Size < 0 || s.Size > MaxResult {
-			return nil, false, fmt.Errorf("output %d is %d bytes, want at most %d", s.Index, s.Size,
+		if h.Size < 0 || h.Size > MaxResult {
+			return nil, false, fmt.Errorf("output %d is %d bytes, want at most %d", h.Index, h.Size,
 				MaxResult)
 		}
-		total += s.Size
+		total += h.Size
 	}
 	if total > MaxResult {
 		return nil, false, fmt.Errorf("result is %d bytes, want at most %d", total, MaxResult)
@@ -166,12 +210,13 @@ func (d *done) outputs(data []byte) (list []Output, damaged bool, err error) {
 	if total != len(data) {
 		return nil, true, nil
 	}
-	for _, s := range d.Outputs {
-		o := Output{s.Index, s.Seed, data[:s.Size]}
-		if data = data[s.Size:]; digest(o.Data) != s.SHA256 {
+	for _, h := range r.Outputs {
+		o := Output{h.Index, h.Seed, data[:h.Size]}
+		data = data[h.Size:]
+		if digest(o.Data) != h.SHA256 {
 			return nil, true, nil
 		}
-		list = append(list, o)
+		outputs = append(outputs, o)
 	}
-	return list, false, nil
+	return outputs, false, nil
 }

@@ -43,7 +43,7 @@ func newStranger(t testing.TB, j JoinLine, name string) *stranger {
 
 // connected connects, and does not join.
 func connected(t testing.TB, j JoinLine, name string) *stranger {
-	s := &stranger{t: t, j: j, name: name, key: random(keyBytes)}
+	s := &stranger{t: t, j: j, name: name, key: randomHex(keyBytes)}
 	url, options := j.URL, []nats.Option{nats.CustomInboxPrefix(inbox(j.ID, s.key)),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
 	if url == "" {
@@ -60,7 +60,7 @@ func connected(t testing.TB, j JoinLine, name string) *stranger {
 func (s *stranger) take() job {
 	for range 100 {
 		var a ack
-		s.ask("done", pack(done{Job: job{Run: s.run}, Want: 1}), &a)
+		s.ask("done", pack(result{Job: job{Run: s.run}, Want: 1}), &a)
 		if len(a.Give) > 0 {
 			return a.Give[0]
 		}
@@ -87,10 +87,10 @@ func (s *stranger) ask(name string, message []byte, answer any) {
 
 // result returns the message of outputs.
 func (s *stranger) result(first, count int, list ...Output) []byte {
-	d := done{Job: job{Run: s.run, First: first, Count: count}, Seconds: 1}
+	d := result{Job: job{Run: s.run, First: first, Count: count}, Seconds: 1}
 	var data [][]byte
 	for _, o := range list {
-		d.Outputs = append(d.Outputs, sent{o.Index, o.Seed, len(o.Data), digest(o.Data)})
+		d.Outputs = append(d.Outputs, outputHeader{o.Index, o.Seed, len(o.Data), digest(o.Data)})
 		data = append(data, o.Data)
 	}
 	return pack(d, data...)
@@ -144,7 +144,7 @@ func TestTwoMachinesDiffer(t *testing.T) {
 	one, two := newStranger(t, j, "one"), newStranger(t, j, "two")
 	job, other := one.take(), []Output(nil)
 	for again := two.take(); again != job; again = two.take() {
-		one.ask("done", pack(done{Job: again, Want: 1}), &ack{}) // it holds nothing: its job is free
+		one.ask("done", pack(result{Job: again, Want: 1}), &ack{}) // it holds nothing: its job is free
 	}
 	for _, o := range outputs(job) {
 		other = append(other, Output{o.Index, o.Seed, append([]byte("another "), o.Data...)})
@@ -231,8 +231,8 @@ func TestJoinFlood(t *testing.T) {
 func TestPack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := rapid.SliceOf(rapid.Byte()).Draw(t, "data")
-		in := done{Job: job{Run: rapid.String().Draw(t, "run")}, Seconds: 1}
-		var out done
+		in := result{Job: job{Run: rapid.String().Draw(t, "run")}, Seconds: 1}
+		var out result
 		rest, err := unpack(pack(in, data), &out)
 		if err != nil || string(rest) != string(data) {
 			t.Fatal(err, rest)

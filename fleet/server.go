@@ -31,16 +31,23 @@ const overhead = 1 << 20
 
 // engine is NATS as a hub sees it: a server in this process, or a connection to one outside.
 type engine struct {
-	server *server.Server // nil outside
-	conn   *nats.Conn
-	join   JoinLine
-	secret string // the hub's password
-	own    string // the key of the hub's own worker
+	// server is nil where the server is outside this process.
+	server *server.Server
+
+	conn *nats.Conn
+	join JoinLine
+
+	// secret is the hub's password.
+	secret string
+
+	// ownKey is the key of the hub's own worker.
+	ownKey string
 }
 
-// openEngine starts a server at listen, or connects to url.
+// openEngine starts a server at o.Listen, or connects to o.URL.
 func openEngine(o HubOptions, s *secrets) (_ *engine, err error) {
-	e := &engine{join: JoinLine{ID: s.id}, secret: random(tokenBytes), own: random(keyBytes)}
+	e := &engine{join: JoinLine{ID: s.id}, secret: randomHex(tokenBytes),
+		ownKey: randomHex(keyBytes)}
 	defer func() {
 		if err != nil {
 			e.close()
@@ -48,7 +55,7 @@ func openEngine(o HubOptions, s *secrets) (_ *engine, err error) {
 	}()
 	if o.URL != "" {
 		e.join.URL = o.URL
-		e.conn, err = nats.Connect(o.URL, append(connection(), nats.Name("unmask hub"))...)
+		e.conn, err = nats.Connect(o.URL, append(connectionOptions(), nats.Name("unmask hub"))...)
 		if err != nil {
 			return nil, fmt.Errorf("--nats: %w", err)
 		}
@@ -57,29 +64,42 @@ func openEngine(o HubOptions, s *secrets) (_ *engine, err error) {
 	if err := e.listen(o.Listen, s, o.now); err != nil {
 		return nil, err
 	}
-	e.conn, err = nats.Connect("", append(connection(), nats.InProcessServer(e.server),
+	e.conn, err = nats.Connect("", append(connectionOptions(), nats.InProcessServer(e.server),
 		nats.UserInfo(hubUser, e.secret), nats.Name("unmask hub"))...)
 	return e, err
 }
 
 // listen starts the server.
 func (e *engine) listen(listen string, s *secrets, now clock) error {
-	host, text, err := net.SplitHostPort(listen)
+	host, portText, err := net.SplitHostPort(listen)
 	if err != nil {
 		return fmt.Errorf("--hub is %q, want HOST:PORT such as 10.0.0.5:4333", listen)
 	}
-	port, err := strconv.Atoi(text)
+	port, err := strconv.Atoi(portText)
 	if err != nil || port < 0 || port > 65535 {
 		return fmt.Errorf("--hub is %q, want a port from 0 to 65535", listen)
 	}
 	port = cmp.Or(port, server.RANDOM_PORT)
 	host = cmp.Or(host, "0.0.0.0")
-	o := &server.Options{ServerName: "unmask-" + s.id, Host: host, Port: port, NoLog: true,
-		NoSigs: true, MaxConn: maxConnections, MaxSubs: maxSubscriptions,
-		MaxPayload: MaxResult + overhead, MaxPending: 256 << 20, AuthTimeout: 5, TLSTimeout: 5,
-		WriteDeadline: 30 * time.Second, CustomClientAuthentication: e}
+	o := &server.Options{
+		ServerName:                 "unmask-" + s.id,
+		Host:                       host,
+		Port:                       port,
+		NoLog:                      true,
+		NoSigs:                     true,
+		MaxConn:                    maxConnections,
+		MaxSubs:                    maxSubscriptions,
+		MaxPayload:                 MaxResult + overhead,
+		MaxPending:                 256 << 20,
+		AuthTimeout:                5,
+		TLSTimeout:                 5,
+		WriteDeadline:              30 * time.Second,
+		CustomClientAuthentication: e,
+	}
 	e.join.Token = s.token
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	ip := net.ParseIP(host)
+	isLoopback := host == "localhost" || ip != nil && ip.IsLoopback()
+	if !isLoopback {
 		pair, err := tls.X509KeyPair(s.cert, s.cert)
 		if err != nil {
 			return err
@@ -88,13 +108,15 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 			MinVersion: tls.VersionTLS13, Time: now}
 		e.join.Cert = digest(pair.Certificate[0])
 	}
-	// The server would end the process where its port is taken.
+
+	// The server would end the process if its port is taken, so it is tried before.
 	probe, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(max(port, 0))))
 	if err != nil {
 		return fmt.Errorf("--hub: %w", err)
 	}
 	probe.Close()
-	if e.server, err = server.NewServer(o); err != nil {
+	e.server, err = server.NewServer(o)
+	if err != nil {
 		return err
 	}
 	e.server.Start()
@@ -102,7 +124,7 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 		return errors.New("--hub: the server does not answer")
 	}
 	port = e.server.Addr().(*net.TCPAddr).Port
-	e.join.Host = net.JoinHostPort(reachable(host), strconv.Itoa(port))
+	e.join.Host = net.JoinHostPort(reachableHost(host), strconv.Itoa(port))
 	return nil
 }
 
@@ -111,15 +133,16 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 // hand in results, and it hears answers to itself and the end of the run.
 func (e *engine) Check(c server.ClientAuthentication) bool {
 	o := c.GetOpts()
-	same := func(secret string) bool {
+	hasPassword := func(secret string) bool {
 		return subtle.ConstantTimeCompare([]byte(o.Password), []byte(secret)) == 1
 	}
 	switch {
-	case o.Username == hubUser && same(e.secret):
+	case o.Username == hubUser && hasPassword(e.secret):
 		c.RegisterUser(&server.User{Username: hubUser})
 		return true
-	case isHex(o.Username, keyBytes) && same(e.join.Token):
-		id, key := e.join.ID, o.Username
+	case isHex(o.Username, keyBytes) && hasPassword(e.join.Token):
+		id := e.join.ID
+		key := o.Username
 		c.RegisterUser(&server.User{Username: key, Permissions: &server.Permissions{
 			Publish: &server.SubjectPermission{Allow: []string{subject(id, "hello."+key),
 				subject(id, "done."+key), subject(id, "blob."+key)}},
@@ -131,9 +154,9 @@ func (e *engine) Check(c server.ClientAuthentication) bool {
 	return false
 }
 
-// connection returns the options of hub and workers: they reconnect for ever, as either may
+// connectionOptions returns the options of hub and workers: they reconnect for ever, as either may
 // restart.
-func connection() []nats.Option {
+func connectionOptions() []nats.Option {
 	return []nats.Option{nats.MaxReconnects(-1), nats.Timeout(5 * time.Second),
 		nats.CustomReconnectDelay(func(attempts int) time.Duration {
 			return min(50*time.Millisecond<<min(attempts, 6), 2*time.Second)
@@ -153,8 +176,8 @@ func (e *engine) close() {
 	}
 }
 
-// options returns the options with which this process's own worker connects.
-func (e *engine) options() []nats.Option {
+// ownOptions returns the options with which this process's own worker connects.
+func (e *engine) ownOptions() []nats.Option {
 	if e.server == nil {
 		return nil
 	}

@@ -21,76 +21,122 @@ const ownName = "hub"
 
 // session is a run at a hub.
 type session struct {
-	h        *Hub
-	r        Run
-	key      string // of the run: settings and plan
+	hub *Hub
+	run Run
+
+	// key identifies the run by its settings and its plan.
+	key string
+
+	// plan is what workers get, planHash its SHA-256.
 	plan     []byte
 	planHash string
-	first    string // digest of output 0
-	files    map[string]string
-	subs     []*nats.Subscription
-	woken    chan struct{}
-	began    time.Time
 
-	mu      sync.Mutex // of all below
-	dead    bool
-	failed  error
-	already int           // outputs that were in the store before this hub began
-	missing int           // outputs
-	todo    []*unit       // that nobody makes
-	sent    []*unit       // at workers, oldest first
-	units   map[int]*unit // of each output that was missing
-	by      map[int]string
-	peers   map[string]*peer         // by name
-	keys    map[string]*peer         // by the key of its connection
-	joins   map[string]*rate.Limiter // by that key
-	waiting map[*peer]*waiter
-	working int // peers that are there
-	count   Counts
+	// firstDigest is that of output 0.
+	firstDigest string
+
+	// filePlace has the places of the files that the plan needs, by hash.
+	filePlace map[string]string
+
+	subscriptions []*nats.Subscription
+
+	// woken receives when serve should look again.
+	woken chan struct{}
+
+	began time.Time
+
+	// mu guards the fields below.
+	mu sync.Mutex
+
+	// dead reports whether the session has ended, or a test has killed it.
+	dead bool
+
+	// failed is why the run cannot go on.
+	failed error
+
+	// doneBefore counts the outputs that were in the store before this hub began, missing those that
+	// are not in it.
+	doneBefore int
+	missing    int
+
+	// waitingUnits are those that nobody makes.
+	waitingUnits []*unit
+
+	// sentUnits are those that workers make, the oldest first.
+	sentUnits []*unit
+
+	// units has the unit of each output that was missing.
+	units map[int]*unit
+
+	// makerOf has the name of the worker that made an output.
+	makerOf map[int]string
+
+	// peers are the workers that joined, by name, and by the key of their connection.
+	peers     map[string]*peer
+	peerOfKey map[string]*peer
+
+	// joinRates limit the requests to join, by the key of their connection.
+	joinRates map[string]*rate.Limiter
+
+	waiters map[*peer]*waiter
+
+	// present counts the peers that were heard of lately.
+	present int
+
+	counts Counts
 }
 
 // peer is a worker that joined.
 type peer struct {
-	name     string // that no other has
-	device   string
-	made     int
-	rate     float64 // outputs a second
-	seen     time.Time
-	expelled string // why
+	// name is one that no other worker has.
+	name string
+
+	device string
+
+	// made counts the outputs that it was the first to make.
+	made int
+
+	// rate is in outputs a second.
+	rate float64
+
+	lastSeen time.Time
+
+	// expelReason is why nothing is accepted from it any more, "" for a worker in good standing.
+	expelReason string
 }
 
-// loop serves workers until all is done. own reports the end of this machine's worker.
-func (s *session) loop(ctx context.Context, own <-chan error) error {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	shown := s.h.o.now()
+// serve serves workers until all is done. workerEnd receives the end of this machine's worker.
+func (s *session) serve(ctx context.Context, workerEnd <-chan error) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	shown := s.hub.o.now()
 	for {
 		finished, err := s.step()
 		if s.isDead() {
 			return errKilled
 		}
 		if finished || err != nil {
-			s.show()
+			s.showStatus()
 			return err
 		}
-		if s.h.o.now.since(shown) >= time.Second {
-			shown = s.h.o.now()
-			s.show()
+		if s.hub.o.now.since(shown) >= time.Second {
+			shown = s.hub.o.now()
+			s.showStatus()
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case err := <-own:
+		case err := <-workerEnd:
 			return cmp.Or(s.failure(), err, errors.New("this machine's worker ended"))
 		case <-s.woken:
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }
 
-func (s *session) show() {
-	if s.h.o.Watch != nil {
-		s.h.o.Watch(s.status())
+// showStatus hands the state to HubOptions.Watch.
+func (s *session) showStatus() {
+	if s.hub.o.Watch != nil {
+		s.hub.o.Watch(s.status())
 	}
 }
 
@@ -106,16 +152,17 @@ func (s *session) failure() error {
 	return s.failed
 }
 
-// fault asks the test whether the process ends here.
+// fault calls the test hook before an operation, and reports whether the process ends here. The
+// caller holds the lock.
 func (s *session) fault(op string) bool {
-	if !s.dead && s.h.o.fault(op) {
+	if !s.dead && s.hub.o.fault(op) {
 		s.dead = true
 		s.wake()
 	}
 	return s.dead
 }
 
-// wake makes the loop look again.
+// wake makes serve look again.
 func (s *session) wake() {
 	select {
 	case s.woken <- struct{}{}:
@@ -123,114 +170,146 @@ func (s *session) wake() {
 	}
 }
 
-// step puts back what is overdue, answers workers that wait, and reports whether all is done.
+// step takes back the units of silent workers, answers workers that wait, and reports whether all
+// is done.
 func (s *session) step() (finished bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failed != nil || s.dead {
 		return false, s.failed
 	}
-	s.overdue()
-	s.forget()
-	for _, p := range slices.SortedFunc(maps.Keys(s.waiting), func(a, b *peer) int {
-		return s.waiting[a].since.Compare(s.waiting[b].since)
-	}) {
-		if s.answer(p); s.dead {
+	s.takeBackUnits()
+	s.dropOldPeers()
+	byTime := func(a, b *peer) int { return s.waiters[a].since.Compare(s.waiters[b].since) }
+	for _, p := range slices.SortedFunc(maps.Keys(s.waiters), byTime) {
+		s.answerWaiter(p)
+		if s.dead {
 			return false, nil
 		}
 	}
 	return s.missing == 0, nil
 }
 
-// forget counts the workers that are there, and drops those that made nothing and are long gone.
-func (s *session) forget() {
-	s.working = 0
-	for key, p := range s.keys {
-		if s.here(p) {
-			s.working++
-		} else if p.made == 0 && p.expelled == "" && s.h.o.now.since(p.seen) > 100*s.h.o.Lease {
-			delete(s.keys, key)
+// dropOldPeers counts the workers that are present, and drops those that made nothing and are long
+// gone. Others stay for the record of who made what.
+func (s *session) dropOldPeers() {
+	s.present = 0
+	for key, p := range s.peerOfKey {
+		if s.isPresent(p) {
+			s.present++
+			continue
+		}
+		isOld := s.hub.o.now.since(p.lastSeen) > 100*s.hub.o.Lease
+		if p.made == 0 && p.expelReason == "" && isOld {
+			delete(s.peerOfKey, key)
 			delete(s.peers, p.name)
-			delete(s.waiting, p)
+			delete(s.waiters, p)
 		}
 	}
 }
 
-// window is the largest number of units at workers: 4 jobs a worker, which limits what waits
-// for earlier outputs.
-func (s *session) window() int {
+// maxSentUnits is the largest number of units at workers: 4 jobs a worker. It bounds the outputs
+// that wait in the store for earlier ones.
+func (s *session) maxSentUnits() int {
 	n := 4
 	for _, p := range s.peers {
-		if s.here(p) {
-			n += 4 * s.share(p)
+		if s.isPresent(p) {
+			n += 4 * s.jobLimit(p)
 		}
 	}
-	return min(n, s.h.o.Queue)
+	return min(n, s.hub.o.Queue)
 }
 
-// Times of a job. One is this long by the worker's speed, unless there are too few.
+// jobTime is how long a worker's jobs take at its speed, unless there are too few of them.
 const jobTime = 30 * time.Second
 
-// share is the number of units that a worker takes at once: half a minute's work, but few enough to
-// leave 20 jobs for each worker over the whole run, and two over the rest.
-func (s *session) share(p *peer) int {
-	size := 1
-	if u := slices.Concat(s.sent[:min(1, len(s.sent))], s.todo[:min(1, len(s.todo))]); len(u) > 0 {
-		size = u[len(u)-1].count
+// jobLimit is the number of units that a worker takes at once: half a minute's work, but few enough
+// to leave 20 jobs for each worker over the whole run, and two over the rest.
+func (s *session) jobLimit(p *peer) int {
+	unitSize := 1
+	if len(s.waitingUnits) > 0 {
+		unitSize = s.waitingUnits[0].count
+	} else if len(s.sentUnits) > 0 {
+		unitSize = s.sentUnits[0].count
 	}
-	workers := max(1, s.working)
-	n := int(p.rate * jobTime.Seconds() / float64(size))
-	n = min(n, s.r.N/size/(20*workers), (len(s.todo)+len(s.sent))/(2*workers))
-	return max(1, n)
+	workers := max(1, s.present)
+	bySpeed := int(p.rate * jobTime.Seconds() / float64(unitSize))
+	ofAll := s.run.N / unitSize / (20 * workers)
+	ofRest := (len(s.waitingUnits) + len(s.sentUnits)) / (2 * workers)
+	return max(1, min(bySpeed, ofAll, ofRest))
 }
 
 // patience is the time after which an idle worker gets an answer to its wish, and a copy of a job
 // that another worker has.
-func (s *session) patience() time.Duration { return min(time.Second, s.h.o.Lease/4) }
+func (s *session) patience() time.Duration { return min(time.Second, s.hub.o.Lease/4) }
 
-// here reports whether a worker is one of the run, and has said something in the last two leases.
-func (s *session) here(p *peer) bool {
-	return p.expelled == "" && s.h.o.now.since(p.seen) < 2*s.h.o.Lease
+// isPresent reports whether a worker is one of the run, and was heard of in the last two leases.
+func (s *session) isPresent(p *peer) bool {
+	return p.expelReason == "" && s.hub.o.now.since(p.lastSeen) < 2*s.hub.o.Lease
 }
 
-// finished counts an output that is in the store.
-func (s *session) finished(i int, by string) {
-	s.by[i] = by
+// markStored counts an output that is in the store.
+func (s *session) markStored(i int, maker string) {
+	s.makerOf[i] = maker
 	s.missing--
 	u := s.units[i]
-	if u.left--; u.left == 0 {
+	u.missing--
+	if u.missing == 0 {
 		s.wake()
 	}
 }
 
 // Status describes the progress of a run.
 type Status struct {
-	Done    int            `json:"done"` // outputs that are there
-	N       int            `json:"n"`
-	Rate    float64        `json:"rate"`         // outputs a second since the hub began
-	Left    float64        `json:"seconds_left"` // -1 where it is not known
+	// Done counts the outputs that are in the store, of N.
+	Done int `json:"done"`
+	N    int `json:"n"`
+
+	// Rate is in outputs a second since the hub began.
+	Rate float64 `json:"rate"`
+
+	// Left is in seconds, -1 where it is not known.
+	Left float64 `json:"seconds_left"`
+
 	Workers []WorkerStatus `json:"workers"`
 	Counts
 }
 
 // WorkerStatus is a worker as the hub sees it.
 type WorkerStatus struct {
-	Name     string  `json:"name"`
-	Device   string  `json:"device"`
-	Made     int     `json:"made"`
-	Rate     float64 `json:"rate"`      // outputs a second, by its own clock
-	Seen     float64 `json:"last_sign"` // seconds ago
-	Expelled string  `json:"expelled,omitempty"`
+	Name   string `json:"name"`
+	Device string `json:"device"`
+	Made   int    `json:"made"`
+
+	// Rate is in outputs a second, by the worker's own clock.
+	Rate float64 `json:"rate"`
+
+	// Seen is the number of seconds since the worker was heard of.
+	Seen float64 `json:"last_sign"`
+
+	// Expelled is why the worker was expelled, "" if it was not.
+	Expelled string `json:"expelled,omitempty"`
 }
 
 // Counts are the numbers of events besides outputs.
 type Counts struct {
-	Copies     int `json:"copies"`     // of late jobs
-	Duplicates int `json:"duplicates"` // outputs that were there already
-	Damaged    int `json:"damaged"`    // results that arrived with other bytes than were sent
-	Dropped    int `json:"dropped"`    // messages that were none, or not asked for
-	Refused    int `json:"refused"`    // requests to join
-	Expelled   int `json:"expelled"`   // workers
+	// Copies counts copies of late jobs.
+	Copies int `json:"copies"`
+
+	// Duplicates counts outputs that were in the store already.
+	Duplicates int `json:"duplicates"`
+
+	// Damaged counts results that arrived with other bytes than were sent.
+	Damaged int `json:"damaged"`
+
+	// Dropped counts messages that could not be read, or were not asked for.
+	Dropped int `json:"dropped"`
+
+	// Refused counts requests to join.
+	Refused int `json:"refused"`
+
+	// Expelled counts workers.
+	Expelled int `json:"expelled"`
 }
 
 // String is one line.
@@ -246,10 +325,10 @@ func (s Status) String() string {
 		}
 	}
 	line += fmt.Sprintf(", %d workers:", workers)
-	const shown = 6
+	const maxShown = 6
 	for i, w := range s.Workers {
-		if i == shown {
-			line += fmt.Sprintf(" and %d more", len(s.Workers)-shown)
+		if i == maxShown {
+			line += fmt.Sprintf(" and %d more", len(s.Workers)-maxShown)
 			break
 		}
 		if w.Expelled != "" {
@@ -264,19 +343,25 @@ func (s Status) String() string {
 	return line
 }
 
-// status is the state now.
+// status returns the state now.
 func (s *session) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Done: s.r.N - s.missing, N: s.r.N, Left: -1, Counts: s.count}
-	if made := st.Done - s.already; made > 0 {
-		st.Rate = float64(made) / s.h.o.now.since(s.began).Seconds()
+	st := Status{Done: s.run.N - s.missing, N: s.run.N, Left: -1, Counts: s.counts}
+	if made := st.Done - s.doneBefore; made > 0 {
+		st.Rate = float64(made) / s.hub.o.now.since(s.began).Seconds()
 		st.Left = float64(s.missing) / st.Rate
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.peers)) {
 		p := s.peers[name]
-		st.Workers = append(st.Workers, WorkerStatus{p.name, p.device, p.made, p.rate,
-			s.h.o.now.since(p.seen).Seconds(), p.expelled})
+		st.Workers = append(st.Workers, WorkerStatus{
+			Name:     p.name,
+			Device:   p.device,
+			Made:     p.made,
+			Rate:     p.rate,
+			Seen:     s.hub.o.now.since(p.lastSeen).Seconds(),
+			Expelled: p.expelReason,
+		})
 	}
 	return st
 }

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -19,16 +18,27 @@ import (
 
 // Tree is a file or a directory that a run needs, such as a model.
 type Tree struct {
-	Name  string `json:"name"`  // how the Spec names it
-	Base  string `json:"base"`  // its last part, which has the ending that says what it is
-	Dir   bool   `json:"dir"`   // a directory
-	Files []File `json:"files"` // by path
-	place string // where it is here
+	// Name is how the Spec names it.
+	Name string `json:"name"`
+
+	// Base is the last part of its path, which has the extension that says what it is.
+	Base string `json:"base"`
+
+	// Dir reports whether it is a directory.
+	Dir bool `json:"dir"`
+
+	// Files are sorted by path.
+	Files []File `json:"files"`
+
+	// place is its path on this machine.
+	place string
 }
 
 // File is a regular file of a Tree.
 type File struct {
-	Path   string `json:"path"` // with slashes, "" of a Tree that is a file
+	// Path has slashes. It is "" for a Tree that is a file.
+	Path string `json:"path"`
+
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
@@ -50,12 +60,16 @@ func NewTree(name, place string) (Tree, error) {
 		return t, err
 	}
 	t.Dir = true
-	return t, t.add(place, "", 0)
+	return t, t.addDir(place, "", 0)
 }
 
-// add adds a directory. Links to directories are followed too: the hub's cache has them.
-func (t *Tree) add(dir, under string, depth int) error {
-	if depth > 16 {
+// maxDepth bounds directories in directories. A link to a directory above itself has no other end.
+const maxDepth = 16
+
+// addDir adds the files of a directory, whose path in the tree is treePath. Links to directories
+// are followed too: the cache of Hugging Face's hub has them.
+func (t *Tree) addDir(dir, treePath string, depth int) error {
+	if depth > maxDepth {
 		return fmt.Errorf("%s: directories are more than 16 deep", dir)
 	}
 	entries, err := os.ReadDir(dir)
@@ -63,18 +77,19 @@ func (t *Tree) add(dir, under string, depth int) error {
 		return err
 	}
 	for _, e := range entries {
-		here, there := filepath.Join(dir, e.Name()), path.Join(under, e.Name())
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		info, err := os.Stat(here)
+		file := filepath.Join(dir, e.Name())
+		fileTreePath := path.Join(treePath, e.Name())
+		info, err := os.Stat(file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // a link to nowhere
 			continue
 		case err != nil:
 			return err
 		case info.IsDir():
-			if err := t.add(here, there, depth+1); err != nil {
+			if err := t.addDir(file, fileTreePath, depth+1); err != nil {
 				return err
 			}
 			continue
@@ -84,16 +99,17 @@ func (t *Tree) add(dir, under string, depth int) error {
 		if len(t.Files) == maxFiles {
 			return fmt.Errorf("%s has more than %d files", dir, maxFiles)
 		}
-		f, err := hashFile(here)
+		f, err := hashFile(file)
 		if err != nil {
 			return err
 		}
-		f.Path = there
+		f.Path = fileTreePath
 		t.Files = append(t.Files, f)
 	}
 	return nil
 }
 
+// hashFile returns the size and the SHA-256 of a file.
 func hashFile(name string) (f File, err error) {
 	in, err := os.Open(name)
 	if err != nil {
@@ -106,7 +122,7 @@ func hashFile(name string) (f File, err error) {
 	return f, err
 }
 
-// key is a hash of the names and contents.
+// key returns a hash of the tree's names and contents.
 func (t *Tree) key() string {
 	data, err := json.Marshal(t)
 	if err != nil {
@@ -115,29 +131,32 @@ func (t *Tree) key() string {
 	return digest(data)[:32]
 }
 
-// check refuses names that lead elsewhere.
+// check refuses names that lead elsewhere: a hub must not write to files outside a worker's cache.
 func (t *Tree) check() error {
-	if !fs.ValidPath(t.Base) || t.Base == "." || strings.Contains(t.Base, "/") ||
-		len(t.Files) > maxFiles || !t.Dir && len(t.Files) != 1 {
+	isName := fs.ValidPath(t.Base) && t.Base != "." && !strings.Contains(t.Base, "/")
+	if !isName || len(t.Files) > maxFiles || !t.Dir && len(t.Files) != 1 {
 		return fmt.Errorf("tree %q is not a file or a directory", t.Name)
 	}
 	for _, f := range t.Files {
-		if t.Dir && (!fs.ValidPath(f.Path) || f.Path == "." || strings.Contains(f.Path, "\\")) ||
-			!t.Dir && f.Path != "" ||
-			!isHex(f.SHA256, sha256.Size) || f.Size < 0 {
+		isPath := f.Path == ""
+		if t.Dir {
+			isPath = fs.ValidPath(f.Path) && f.Path != "." && !strings.Contains(f.Path, "\\")
+		}
+		if !isPath || !isHex(f.SHA256, sha256.Size) || f.Size < 0 {
 			return fmt.Errorf("tree %q has a file %q", t.Name, f.Path)
 		}
 	}
 	return nil
 }
 
-// path returns where a file is of a tree at place.
+// path returns the path of a file of the tree, if the tree is at place.
 func (t *Tree) path(place string, f File) string {
 	return filepath.Join(place, filepath.FromSlash(f.Path))
 }
 
-// in reports whether place has the tree, byte for byte.
-func (t *Tree) in(place string) bool {
+// matches reports whether place has the tree, byte for byte. It compares all sizes before it reads
+// any file.
+func (t *Tree) matches(place string) bool {
 	for _, f := range t.Files {
 		info, err := os.Stat(t.path(place, f))
 		if err != nil || info.Size() != f.Size {
@@ -145,7 +164,8 @@ func (t *Tree) in(place string) bool {
 		}
 	}
 	for _, f := range t.Files {
-		if found, err := hashFile(t.path(place, f)); err != nil || found.SHA256 != f.SHA256 {
+		found, err := hashFile(t.path(place, f))
+		if err != nil || found.SHA256 != f.SHA256 {
 			return false
 		}
 	}
@@ -155,20 +175,21 @@ func (t *Tree) in(place string) bool {
 // cache keeps files by their hash, and trees of links to them.
 type cache struct{ dir string }
 
-// place returns where a tree is: one of the own places that has its bytes, or the cache, to which
+// place returns where a tree is: one of the local paths that has its bytes, or the cache, to which
 // fetch gets what is missing.
-func (c cache) place(t *Tree, own []string, fetch func(f File, to string) error) (string, error) {
+func (c cache) place(t *Tree, localPaths []string,
+	fetch func(f File, to string) error) (string, error) {
 	if err := t.check(); err != nil {
 		return "", err
 	}
-	for _, p := range own {
-		if t.in(p) {
+	for _, p := range localPaths {
+		if t.matches(p) {
 			return p, nil
 		}
 	}
 	root := filepath.Join(c.dir, "trees", t.key())
 	place := filepath.Join(root, t.Base)
-	complete := filepath.Join(root, mark)
+	complete := filepath.Join(root, completeMark)
 	if _, err := os.Stat(complete); err == nil {
 		return place, nil
 	}
@@ -186,30 +207,30 @@ func (c cache) place(t *Tree, own []string, fetch func(f File, to string) error)
 		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
 			return "", err
 		}
-		if err := link(blob, to); err != nil {
+		if err := linkFile(blob, to); err != nil {
 			return "", err
 		}
 	}
 	return place, atomicfile.Put(complete, nil)
 }
 
-// mark is a file in a tree's root that appears once every file of the tree is there.
-const mark = ".whole"
+// completeMark is a file in a tree's root that appears once every file of the tree is there.
+const completeMark = ".whole"
 
-// link gives a file a second name, or copies it where there are no links.
-func link(from, to string) error {
+// linkFile gives a file a second name, or copies it where there are no links.
+func linkFile(from, to string) error {
 	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if os.Link(from, to) == nil {
 		return atomicfile.SyncDir(filepath.Dir(to))
 	}
-	return copied(from, to)
+	return copyFile(from, to)
 }
 
-// copied copies a file, whole or not at all. to may be another name of from by now: another worker
-// of the machine may have linked it.
-func copied(from, to string) error {
+// copyFile copies a file, whole or not at all. to may be another name of from by now: another
+// worker of the machine may have linked it.
+func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -221,9 +242,9 @@ func copied(from, to string) error {
 	})
 }
 
-// fetched gets a file in pieces into to, through a file beside it that goes on where it was. get
-// returns the bytes from an offset, one at least.
-func fetched(f File, to string, get func(offset int64) ([]byte, error)) error {
+// fetchFile gets a file in pieces into to, through a file beside it that goes on where it was. get
+// returns the bytes from an offset, at least one.
+func fetchFile(f File, to string, get func(offset int64) ([]byte, error)) error {
 	part := to + ".part"
 	out, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -231,36 +252,43 @@ func fetched(f File, to string, get func(offset int64) ([]byte, error)) error {
 	}
 	defer out.Close()
 	h := sha256.New()
-	at, err := io.Copy(h, out)
+	offset, err := io.Copy(h, out)
 	if err != nil {
 		return err
 	}
-	if at > f.Size {
-		if at = 0; out.Truncate(0) != nil {
+	if offset > f.Size { // it is of no use
+		if out.Truncate(0) != nil {
 			return fmt.Errorf("%s: cannot be emptied", part)
 		}
+		offset = 0
 		h.Reset()
 	}
-	for at < f.Size {
-		data, err := get(at)
+
+	for offset < f.Size {
+		data, err := get(offset)
 		if err != nil {
 			return err
 		}
-		if len(data) == 0 || int64(len(data)) > f.Size-at {
-			return fmt.Errorf("a piece of %d bytes, want 1 to %d", len(data), f.Size-at)
+		if len(data) == 0 || int64(len(data)) > f.Size-offset {
+			return fmt.Errorf("a piece of %d bytes, want 1 to %d", len(data), f.Size-offset)
 		}
-		if _, err := out.WriteAt(data, at); err != nil {
+		if _, err := out.WriteAt(data, offset); err != nil {
 			return err
 		}
 		h.Write(data)
-		at += int64(len(data))
+		offset += int64(len(data))
 	}
 	if hex.EncodeToString(h.Sum(nil)) != f.SHA256 {
-		err := os.Remove(part)
-		return cmp.Or(err, fmt.Errorf("%s is not what the hub lists: fetched again it may be",
-			f.SHA256[:12]))
+		if err := os.Remove(part); err != nil {
+			return err
+		}
+		return fmt.Errorf("%s is not what the hub lists: fetched again it may be", f.SHA256[:12])
 	}
-	if err := cmp.Or(out.Sync(), out.Close()); err != nil {
+
+	if err := out.Sync(); err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
 		return err
 	}
 	if err := os.Rename(part, to); err != nil {
@@ -269,19 +297,19 @@ func fetched(f File, to string, get func(offset int64) ([]byte, error)) error {
 	return atomicfile.SyncDir(filepath.Dir(to))
 }
 
-// where lists the places of all files by hash, for the hub to read.
-func where(trees []Tree) map[string]string {
-	list := map[string]string{}
+// placesByHash returns the places of all files by hash, for the hub to read.
+func placesByHash(trees []Tree) map[string]string {
+	places := map[string]string{}
 	for _, t := range trees {
 		for _, f := range t.Files {
-			list[f.SHA256] = t.path(t.place, f)
+			places[f.SHA256] = t.path(t.place, f)
 		}
 	}
-	return list
+	return places
 }
 
-// readAt reads up to length bytes of a file from offset.
-func readAt(name string, offset int64, length int) (data []byte, size int64, err error) {
+// readFileSlice reads up to length bytes of a file from offset. size is that of the file.
+func readFileSlice(name string, offset int64, length int) (data []byte, size int64, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, 0, err
@@ -291,10 +319,11 @@ func readAt(name string, offset int64, length int) (data []byte, size int64, err
 	if err != nil {
 		return nil, 0, err
 	}
-	return cutAt(f, info.Size(), offset, length)
+	return readSlice(f, info.Size(), offset, length)
 }
 
-func cutAt(r io.ReaderAt, size, offset int64, length int) ([]byte, int64, error) {
+// readSlice reads up to length bytes from offset of a reader that has size bytes.
+func readSlice(r io.ReaderAt, size, offset int64, length int) ([]byte, int64, error) {
 	if offset < 0 || offset > size || length < 0 {
 		return nil, size, fmt.Errorf("offset is %d, want 0 to %d", offset, size)
 	}

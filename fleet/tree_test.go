@@ -28,13 +28,13 @@ func TestFetch(t *testing.T) {
 	tree, dir := someTree(t)
 	c := cache{t.TempDir()}
 	asked, fail, spoil := 0, 5, false
-	places := where([]Tree{tree})
+	places := placesByHash([]Tree{tree})
 	fetch := func(f File, to string) error {
-		return fetched(f, to, func(offset int64) ([]byte, error) {
+		return fetchFile(f, to, func(offset int64) ([]byte, error) {
 			if asked++; asked == fail {
 				return nil, errors.New("cut off")
 			}
-			data, _, err := readAt(places[f.SHA256], offset, 3)
+			data, _, err := readFileSlice(places[f.SHA256], offset, 3)
 			if spoil {
 				data[0] ^= 1
 			}
@@ -52,7 +52,7 @@ func TestFetch(t *testing.T) {
 		total += int(f.Size+2) / 3
 	}
 	require.Less(t, asked, total+10) // no piece came twice but those that failed
-	require.True(t, tree.in(place))
+	require.True(t, tree.matches(place))
 	require.Equal(t, "model", filepath.Base(place))
 	before := asked
 	_, err = c.place(&tree, nil, fetch)
@@ -72,7 +72,7 @@ func TestFetch(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, dir, place)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("[]"), 0o666))
-	require.False(t, tree.in(dir))
+	require.False(t, tree.matches(dir))
 }
 
 // Where another worker of the machine has linked a file in the meantime, a copy replaces the link
@@ -82,7 +82,7 @@ func TestCopyOverALink(t *testing.T) {
 	from, to := filepath.Join(dir, "blob"), filepath.Join(dir, "model.safetensors")
 	require.NoError(t, os.WriteFile(from, []byte("weights"), 0o666))
 	require.NoError(t, os.Link(from, to))
-	require.NoError(t, copied(from, to))
+	require.NoError(t, copyFile(from, to))
 	for _, name := range []string{from, to} {
 		data, err := os.ReadFile(name)
 		require.NoError(t, err)

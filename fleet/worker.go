@@ -20,20 +20,36 @@ import (
 
 // WorkerOptions say how a worker works.
 type WorkerOptions struct {
-	Name       string        // 1 to 64 of A-Z a-z 0-9 . _ -; "" makes one of the host's name
-	Cache      string        // directory that keeps files by their hash; "": Build needs none
-	LocalPaths []string      // places that may have what a run needs
-	Patience   time.Duration // without a hub, after which it ends; 0 is 10 minutes
-	Info       Info
-	Say        func(line string) // gets messages; nil: nobody
+	// Name is 1 to 64 of A-Z a-z 0-9 . _ -. "" makes one of the host's name.
+	Name string
 
-	// Build makes a Maker from what the hub sent.
+	// Cache is a directory that keeps files by their hash. "" is for a worker whose Build needs no
+	// files.
+	Cache string
+
+	// LocalPaths are places that may have what a run needs.
+	LocalPaths []string
+
+	// Patience is the time without a hub after which the worker ends. 0 is 10 minutes.
+	Patience time.Duration
+
+	Info Info
+
+	// Say gets messages. It may be nil.
+	Say func(line string)
+
+	// Build makes a Setup from what the hub sent.
 	Build func(ctx context.Context, s Source) (Setup, error)
 
-	fault   func(op string) bool // is asked at each operation; true is the process's end
-	options []nats.Option        // of the hub's own worker
-	key     string               // of its connection
-	now     clock                // nil: time.Now
+	// fault is a test hook that is called before each operation. Returning true simulates a crash.
+	fault func(op string) bool
+
+	// natsOptions and key, of its connection, are those of the hub's own worker.
+	natsOptions []nats.Option
+	key         string
+
+	// now is time.Now where it is nil.
+	now clock
 }
 
 const defaultPatience = 10 * time.Minute
@@ -41,33 +57,53 @@ const defaultPatience = 10 * time.Minute
 // ErrRunEnded ends a job of a run that is over.
 var ErrRunEnded = errors.New("the run is over")
 
-// errLast ends a worker when no run comes any more.
-var errLast = errors.New("no run is left")
+// errNoRunLeft ends a worker when no further run comes.
+var errNoRunLeft = errors.New("no run is left")
 
-// refused is the error of a worker that the hub does not want.
-func refused(why string) error { return errors.New("the hub refuses this worker: " + why) }
+// refusedError is the error of a worker that the hub does not want.
+func refusedError(why string) error { return errors.New("the hub refuses this worker: " + why) }
 
-// Worker makes outputs for a hub.
+// worker makes outputs for a hub.
 type worker struct {
 	o    WorkerOptions
-	id   string
+	id   string // of the fleet
 	conn *nats.Conn
-	key  string // of the connection
 
-	mu     sync.Mutex // of joining
-	run    string     // key of the run that built is of
-	built  Setup
-	digest string // of its first output
-	took   float64
-	lease  time.Duration
+	// key is that of the connection.
+	key string
 
-	jobs atomic.Int64 // to take at once
-	held sync.Map     // first outputs of the jobs that were taken and not handed in
+	// mu is held while the worker joins, and guards the fields that joining sets.
+	mu sync.Mutex
 
-	dead  atomic.Bool                             // killed by a test
-	stop  atomic.Pointer[context.CancelCauseFunc] // ends the work for a run
-	heard atomic.Pointer[time.Time]               // when the hub answered last
-	at    atomic.Pointer[string]                  // run, for who does not join
+	// run is the key of the run that setup is of, "" before the first.
+	run   string
+	setup Setup
+
+	// firstDigest is that of the run's first output, which took firstSeconds to make.
+	firstDigest  string
+	firstSeconds float64
+
+	// lease is the time after which the hub gives this worker's jobs to others, unless it hears of
+	// it.
+	lease time.Duration
+
+	// jobLimit is how many jobs to take at once.
+	jobLimit atomic.Int64
+
+	// held has the first outputs of the jobs that were taken and not handed in.
+	held sync.Map
+
+	// dead reports whether a test has killed the worker.
+	dead atomic.Bool
+
+	// stopRun ends the work for a run.
+	stopRun atomic.Pointer[context.CancelCauseFunc]
+
+	// lastHeard is when the hub answered last.
+	lastHeard atomic.Pointer[time.Time]
+
+	// currentRun is run, for readers that do not hold mu.
+	currentRun atomic.Pointer[string]
 }
 
 // Work joins the hub of a join line and makes outputs until the hub reports that all are done.
@@ -83,32 +119,32 @@ func Work(ctx context.Context, j JoinLine, o WorkerOptions) error {
 	}
 	o.Patience = cmp.Or(o.Patience, defaultPatience)
 	o.Name = cmp.Or(o.Name, machineName())
-	if !name.MatchString(o.Name) {
+	if !validName.MatchString(o.Name) {
 		return fmt.Errorf("worker's name is %q, want 1 to 64 of A-Z a-z 0-9 . _ -", o.Name)
 	}
 	if o.Name == ownName && o.key == "" {
 		return fmt.Errorf("worker's name is %s, want another: it is that of the hub's own", ownName)
 	}
-	w := &worker{o: o, id: j.ID, key: cmp.Or(o.key, random(keyBytes))}
-	w.note(1)
-	w.touch()
+
+	w := &worker{o: o, id: j.ID, key: cmp.Or(o.key, randomHex(keyBytes))}
+	w.setJobLimit(1)
+	w.markHeard()
 	if err := w.connect(ctx, j); err != nil {
 		return err
 	}
 	defer w.conn.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if _, err := w.conn.Subscribe(subject(j.ID, "over"), func(m *nats.Msg) {
-		w.heed(m, cancel)
-	}); err != nil {
+	_, err := w.conn.Subscribe(subject(j.ID, "over"), func(m *nats.Msg) { w.onOver(m, cancel) })
+	if err != nil {
 		return err
 	}
 	for {
-		err := w.one(ctx)
+		err := w.workOnce(ctx)
 		switch {
 		case w.dead.Load():
 			return errKilled
-		case errors.Is(err, errLast):
+		case errors.Is(err, errNoRunLeft):
 			return nil
 		case errors.Is(err, ErrRunEnded):
 			continue
@@ -118,83 +154,91 @@ func Work(ctx context.Context, j JoinLine, o WorkerOptions) error {
 	}
 }
 
-// heed takes the message that a run is over, or that no run follows, which calls last.
-func (w *worker) heed(m *nats.Msg, last context.CancelCauseFunc) {
-	var o over
-	if _, err := unpack(m.Data, &o); err != nil {
+// onOver receives the message that a run is over, or that no run follows, which ends the worker by
+// cancel.
+func (w *worker) onOver(m *nats.Msg, cancel context.CancelCauseFunc) {
+	var message overMessage
+	if _, err := unpack(m.Data, &message); err != nil {
 		return
 	}
-	w.touch()
-	if o.Last {
-		last(errLast)
-	} else if at := w.at.Load(); at != nil && *at == o.Run {
-		w.end(ErrRunEnded)
+	w.markHeard()
+	if message.Last {
+		cancel(errNoRunLeft)
+		return
+	}
+	if run := w.currentRun.Load(); run != nil && *run == message.Run {
+		w.endRun(ErrRunEnded)
 	}
 }
 
-// end ends the work for a run.
-func (w *worker) end(why error) {
-	if stop := w.stop.Load(); stop != nil {
+// endRun ends the work for a run.
+func (w *worker) endRun(why error) {
+	if stop := w.stopRun.Load(); stop != nil {
 		(*stop)(why)
 	}
 }
 
-// machineName makes a name from the host's.
+// machineName makes a worker's name from the host's. Its random end keeps the workers of one
+// machine apart.
 func machineName() string {
 	host, _ := os.Hostname()
-	clean := []byte(host)
-	for i, c := range clean {
-		if !name.Match([]byte{c}) {
-			clean[i] = '-'
+	name := []byte(host)
+	for i, c := range name {
+		if !validName.Match([]byte{c}) {
+			name[i] = '-'
 		}
 	}
-	return string(clean[:min(len(clean), 40)]) + "-" + random(4)
+	return string(name[:min(len(name), 40)]) + "-" + randomHex(4)
 }
 
-// connect connects, and waits for the hub as long as it takes.
+// connect connects, and waits for the hub as long as Patience allows.
 func (w *worker) connect(ctx context.Context, j JoinLine) error {
-	options := append(connection(), nats.Name(w.o.Name), nats.IgnoreAuthErrorAbort(),
+	options := append(connectionOptions(), nats.Name(w.o.Name), nats.IgnoreAuthErrorAbort(),
 		nats.CustomInboxPrefix(inbox(j.ID, w.key)))
 	address := j.URL
 	switch {
-	case w.o.options != nil:
-		address, options = "", append(options, w.o.options...)
+	case w.o.natsOptions != nil:
+		address = ""
+		options = append(options, w.o.natsOptions...)
 	case j.URL == "":
 		address = "nats://" + j.Host
 		options = append(options, nats.UserInfo(w.key, j.Token))
 		if j.Cert != "" {
-			options = append(options, nats.Secure(pinned(j.Cert, w.o.now)))
+			options = append(options, nats.Secure(pinCertificate(j.Cert, w.o.now)))
 		}
 	}
 	for {
 		var err error
-		if w.conn, err = nats.Connect(address, options...); err == nil {
+		w.conn, err = nats.Connect(address, options...)
+		if err == nil {
 			return nil
 		}
-		switch {
-		case errors.Is(err, nats.ErrAuthorization):
-			return refused("the token is not the hub's")
-		case errors.Is(err, errCertificate):
-			return refused(errCertificate.Error())
+		if errors.Is(err, nats.ErrAuthorization) {
+			return refusedError("the token is not the hub's")
 		}
-		if err := w.wait(ctx, 200*time.Millisecond, err); err != nil {
+		if errors.Is(err, errCertificate) {
+			return refusedError(errCertificate.Error())
+		}
+		if err := w.waitAfter(ctx, err, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}
 }
 
-func (w *worker) touch() {
+// markHeard records that the hub has answered.
+func (w *worker) markHeard() {
 	now := w.o.now()
-	w.heard.Store(&now)
+	w.lastHeard.Store(&now)
 }
 
-// wait lets time pass after an error of the network, and reports when that has been too long.
-func (w *worker) wait(ctx context.Context, d time.Duration, last error) error {
-	if silent := w.o.now.since(*w.heard.Load()); silent > w.o.Patience {
-		if errors.Is(last, nats.ErrReconnectBufExceeded) {
-			last = errors.New("there is no connection")
+// waitAfter waits for a pause after an error of the network. It returns an error when the hub has
+// been silent for too long.
+func (w *worker) waitAfter(ctx context.Context, networkErr error, pause time.Duration) error {
+	if silent := w.o.now.since(*w.lastHeard.Load()); silent > w.o.Patience {
+		if errors.Is(networkErr, nats.ErrReconnectBufExceeded) {
+			networkErr = errors.New("there is no connection")
 		}
-		return fmt.Errorf("the hub is silent for %s: %w", silent.Round(time.Second), last)
+		return fmt.Errorf("the hub is silent for %s: %w", silent.Round(time.Second), networkErr)
 	}
 	if w.conn != nil && w.conn.IsClosed() {
 		return cmp.Or(w.conn.LastError(), nats.ErrConnectionClosed)
@@ -202,42 +246,46 @@ func (w *worker) wait(ctx context.Context, d time.Duration, last error) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(d):
+	case <-time.After(pause):
 		return nil
 	}
 }
 
-// ask sends a request until it is answered. It decodes the reply's header into answer and returns
-// the bytes after it.
-func (w *worker) ask(ctx context.Context, name string, message []byte, answer any,
-	no *refusal) ([]byte, error) {
+// request sends a message until it is answered. It decodes the reply's header into reply, of which
+// r is the part that says no, and returns the bytes after the header.
+func (w *worker) request(ctx context.Context, name string, message []byte, reply any,
+	r *refusal) ([]byte, error) {
 	pause := 50 * time.Millisecond
 	for {
-		if err := w.killed(name); err != nil {
+		if err := w.checkKilled(name); err != nil {
 			return nil, err
 		}
-		once, cancel := context.WithTimeout(ctx, max(2*time.Second, w.lease/4))
-		m, err := w.conn.RequestWithContext(once, subject(w.id, name+"."+w.key), message)
+		attempt, cancel := context.WithTimeout(ctx, max(2*time.Second, w.lease/4))
+		m, err := w.conn.RequestWithContext(attempt, subject(w.id, name+"."+w.key), message)
 		cancel()
-		if err == nil {
-			w.touch()
-			var data []byte
-			if data, err = unpack(m.Data, answer); err != nil {
-				return nil, err
-			}
-			if no.Error != "" {
-				return nil, refused(no.Error)
-			}
-			if !no.Busy {
-				return data, w.killed("answered")
-			}
-			err = errors.New("the hub is busy")
-			*no = refusal{}
-		} else if errors.Is(err, nats.ErrMaxPayload) {
+		if errors.Is(err, nats.ErrMaxPayload) {
 			return nil, fmt.Errorf("a message of %d bytes is more than NATS takes, %d", len(message),
 				w.conn.MaxPayload())
 		}
-		if err := w.wait(ctx, pause, err); err != nil {
+		if err == nil {
+			w.markHeard()
+			data, err := unpack(m.Data, reply)
+			if err != nil {
+				return nil, err
+			}
+			if r.Error != "" {
+				return nil, refusedError(r.Error)
+			}
+			if !r.Busy {
+				return data, w.checkKilled("answered")
+			}
+		}
+
+		if err == nil {
+			err = errors.New("the hub is busy")
+			*r = refusal{} // the next reply is decoded over it
+		}
+		if err := w.waitAfter(ctx, err, pause); err != nil {
 			return nil, err
 		}
 		pause = min(2*pause, 2*time.Second)
@@ -245,100 +293,119 @@ func (w *worker) ask(ctx context.Context, name string, message []byte, answer an
 }
 
 // join asks what the run is, makes its first output and shows it. What is known of the run is not
-// made again. Without anew, another run than the one that is known is ErrRunEnded.
-func (w *worker) join(ctx context.Context, anew bool) error {
+// made again. Without allowNew, another run than the one that is known is ErrRunEnded.
+func (w *worker) join(ctx context.Context, allowNew bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h := joinRequest{Protocol: protocol, Worker: w.o.Name, Build: w.o.Info.Build, Go: w.o.Info.Go,
-		Platform: w.o.Info.Platform}
-	var a joinReply
-	if _, err := w.ask(ctx, "hello", pack(h), &a, &a.refusal); err != nil {
+	request := joinRequest{Protocol: protocol, Worker: w.o.Name, Build: w.o.Info.Build,
+		Go: w.o.Info.Go, Platform: w.o.Info.Platform}
+	var reply joinReply
+	if _, err := w.request(ctx, "hello", pack(request), &reply, &reply.refusal); err != nil {
 		return err
 	}
-	if a.Run != w.run {
-		if !anew {
+	if reply.Run != w.run {
+		if !allowNew {
 			return ErrRunEnded
 		}
-		if err := w.build(ctx, a); err != nil {
+		if err := w.setUp(ctx, reply); err != nil {
 			return err
 		}
 	}
-	h.Run, h.Settings, h.Device = a.Run, w.built.Settings, cmp.Or(w.built.Device, w.o.Info.Device)
-	h.Digest, h.Seconds = w.digest, w.took
-	a = joinReply{}
-	if _, err := w.ask(ctx, "hello", pack(h), &a, &a.refusal); err != nil {
+
+	request.Run = reply.Run
+	request.Settings = w.setup.Settings
+	request.Device = cmp.Or(w.setup.Device, w.o.Info.Device)
+	request.Digest = w.firstDigest
+	request.Seconds = w.firstSeconds
+	reply = joinReply{}
+	if _, err := w.request(ctx, "hello", pack(request), &reply, &reply.refusal); err != nil {
 		return err
 	}
-	if a.Run != w.run { // another began meanwhile
+	if reply.Run != w.run { // another began meanwhile
 		return ErrRunEnded
 	}
-	w.note(a.Jobs)
+	w.setJobLimit(reply.Jobs)
 	return nil
 }
 
-// note keeps how many jobs the hub lets this worker take at once.
-func (w *worker) note(jobs int) { w.jobs.Store(int64(max(1, jobs))) }
+// setJobLimit sets how many jobs the hub lets this worker take at once.
+func (w *worker) setJobLimit(jobs int) { w.jobLimit.Store(int64(max(1, jobs))) }
 
-// build makes the Maker of a run and its first output.
-func (w *worker) build(ctx context.Context, a joinReply) error {
-	if a.Size < 0 || a.Size > maxSpec {
-		return fmt.Errorf("the hub's plan is %d bytes, want at most %d", a.Size, maxSpec)
+// setUp makes the Setup of a run and its first output.
+func (w *worker) setUp(ctx context.Context, reply joinReply) error {
+	p, err := w.fetchPlan(ctx, reply)
+	if err != nil {
+		return err
 	}
-	var data []byte
-	for int64(len(data)) < a.Size {
-		part, err := w.piece(ctx, blobRequest{SHA256: a.Spec, Offset: int64(len(data))})
+	if w.o.Cache == "" { // the hub's own worker has the files that the hub sends
+		p.Trees = nil
+	}
+	source := Source{Spec: p.Spec, Trees: map[string]string{}}
+	for _, t := range p.Trees {
+		source.Trees[t.Name], err = w.placeTree(ctx, &t)
 		if err != nil {
 			return err
 		}
-		if len(part) == 0 {
-			return errors.New("the hub sends an empty piece")
-		}
-		data = append(data, part...)
 	}
-	if digest(data) != a.Spec {
-		return errors.New("the hub's plan is not what it says")
-	}
-	var p plan
-	err := json.Unmarshal(data, &p)
-	if err != nil {
-		return fmt.Errorf("the hub's plan: %w", err)
-	}
-	if w.o.Cache == "" { // the hub's own worker, which has what it sends
-		p.Trees = nil
-	}
-	s := Source{Spec: p.Spec, Trees: map[string]string{}}
-	for _, t := range p.Trees {
-		if s.Trees[t.Name], err = w.tree(ctx, &t); err != nil {
-			return err
-		}
-	}
-	built, err := w.o.Build(ctx, s)
+	setup, err := w.o.Build(ctx, source)
 	if err != nil {
 		return err
 	}
-	first, seconds, err := built.Maker.first(ctx, w.o.now)
+	first, seconds, err := setup.Maker.makeFirst(ctx, w.o.now)
 	if err != nil {
 		return err
 	}
-	w.built, w.took, w.lease = built, seconds, time.Duration(a.Lease)
-	w.digest, w.run = built.DigestOf(first.Data), a.Run
-	w.at.Store(&a.Run)
+
+	w.setup = setup
+	w.firstDigest = setup.DigestOf(first.Data)
+	w.firstSeconds = seconds
+	w.lease = time.Duration(reply.Lease)
+	w.run = reply.Run
+	w.currentRun.Store(&reply.Run)
 	return nil
 }
 
-// piece gets a part of a file.
-func (w *worker) piece(ctx context.Context, a blobRequest) (data []byte, err error) {
-	a.Length = MaxPiece
-	var p piece
-	data, err = w.ask(ctx, "blob", pack(a), &p, &p.refusal)
-	if err == nil && p.Rejoin {
-		err = ErrRunEnded
+// fetchPlan gets the plan of a run.
+func (w *worker) fetchPlan(ctx context.Context, reply joinReply) (p plan, err error) {
+	if reply.Size < 0 || reply.Size > maxSpec {
+		return p, fmt.Errorf("the hub's plan is %d bytes, want at most %d", reply.Size, maxSpec)
 	}
-	return data, err
+	var data []byte
+	for int64(len(data)) < reply.Size {
+		piece, err := w.fetchPiece(ctx, reply.Spec, int64(len(data)))
+		if err != nil {
+			return p, err
+		}
+		if len(piece) == 0 {
+			return p, errors.New("the hub sends an empty piece")
+		}
+		data = append(data, piece...)
+	}
+	if digest(data) != reply.Spec {
+		return p, errors.New("the hub's plan is not what it says")
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return p, fmt.Errorf("the hub's plan: %w", err)
+	}
+	return p, nil
 }
 
-// tree finds the place of a tree, and gets what is missing of it.
-func (w *worker) tree(ctx context.Context, t *Tree) (string, error) {
+// fetchPiece gets a piece of a file, which is known by its SHA-256.
+func (w *worker) fetchPiece(ctx context.Context, sha256 string, offset int64) ([]byte, error) {
+	request := blobRequest{SHA256: sha256, Offset: offset, Length: MaxPiece}
+	var header pieceHeader
+	data, err := w.request(ctx, "blob", pack(request), &header, &header.refusal)
+	if err != nil {
+		return data, err
+	}
+	if header.Rejoin {
+		return data, ErrRunEnded
+	}
+	return data, nil
+}
+
+// placeTree finds the place of a tree, and gets what is missing of it.
+func (w *worker) placeTree(ctx context.Context, t *Tree) (string, error) {
 	return cache{w.o.Cache}.place(t, w.o.LocalPaths, func(f File, to string) error {
 		l := flock.New(to + ".lock") // workers of one machine fetch a file once
 		if err := l.Lock(); err != nil {
@@ -348,72 +415,73 @@ func (w *worker) tree(ctx context.Context, t *Tree) (string, error) {
 		if _, err := os.Stat(to); err == nil {
 			return nil
 		}
-		w.o.Say(fmt.Sprintf("fetching %s of %s, %.1f MB", filepath.Base(cmp.Or(f.Path, t.Base)), t.Name,
-			float64(f.Size)/1e6))
-		return fetched(f, to, func(offset int64) ([]byte, error) {
-			return w.piece(ctx, blobRequest{SHA256: f.SHA256, Offset: offset})
+		w.o.Say(fmt.Sprintf("fetching %s of %s, %.1f MB", filepath.Base(cmp.Or(f.Path, t.Base)),
+			t.Name, float64(f.Size)/1e6))
+		return fetchFile(f, to, func(offset int64) ([]byte, error) {
+			return w.fetchPiece(ctx, f.SHA256, offset)
 		})
 	})
 }
 
-// killed asks the test whether the process ends here.
-func (w *worker) killed(op string) error {
-	if w.o.fault(op) {
-		w.dead.Store(true)
-		w.end(errKilled)
-		w.conn.Close()
-		return errKilled
+// checkKilled returns errKilled if the test hook ends the process before an operation.
+func (w *worker) checkKilled(op string) error {
+	if !w.o.fault(op) {
+		return nil
 	}
-	return nil
+	w.dead.Store(true)
+	w.endRun(errKilled)
+	w.conn.Close()
+	return errKilled
 }
 
-// one works for a run until it is over.
-func (w *worker) one(ctx context.Context) error {
+// workOnce works for a run until it is over.
+func (w *worker) workOnce(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w.stop.Store(&cancel)
+	w.stopRun.Store(&cancel)
 	err := w.join(ctx, true)
 	if err == nil {
-		err = w.pull(ctx)
+		err = w.pullJobs(ctx)
 	}
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
-		err = cause
+		return cause
 	}
 	return err
 }
 
-// renew shows the hub that this worker lives, which keeps its jobs.
-func (w *worker) renew(ctx context.Context) {
-	every := max(w.lease/6, 20*time.Millisecond)
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+// renewLease shows the hub again and again that this worker lives, which keeps its jobs.
+func (w *worker) renewLease(ctx context.Context) {
+	interval := max(w.lease/6, 20*time.Millisecond)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		}
-		if t, ok := w.heartbeat(ctx, every); ok && t.Rejoin {
+		if reply, ok := w.sendHeartbeat(ctx, interval); ok && reply.Rejoin {
 			_ = w.join(ctx, false) // the hub began again; a result will report what is wrong
 		}
 	}
 }
 
-// heartbeat shows the hub that this worker lives, and returns its answer.
-func (w *worker) heartbeat(ctx context.Context, patience time.Duration) (t ack, ok bool) {
-	once, cancel := context.WithTimeout(ctx, patience)
+// sendHeartbeat shows the hub that this worker lives, and returns its reply; ok is false where
+// there is none in time.
+func (w *worker) sendHeartbeat(ctx context.Context, timeout time.Duration) (reply ack, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	m, err := w.conn.RequestWithContext(once, subject(w.id, "done."+w.key),
-		pack(done{Job: job{Run: w.run}}))
-	if err == nil {
-		_, err = unpack(m.Data, &t)
-	}
+	m, err := w.conn.RequestWithContext(ctx, subject(w.id, "done."+w.key),
+		pack(result{Job: job{Run: w.run}}))
 	if err != nil {
 		return ack{}, false
 	}
-	w.touch()
-	if t.Error == "" && !t.Rejoin && !t.Busy {
-		w.note(t.Jobs)
+	if _, err := unpack(m.Data, &reply); err != nil {
+		return ack{}, false
 	}
-	return t, true
+	w.markHeard()
+	if reply.Error == "" && !reply.Rejoin && !reply.Busy {
+		w.setJobLimit(reply.Jobs)
+	}
+	return reply, true
 }
