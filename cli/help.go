@@ -19,30 +19,63 @@ import (
 	"unmask/samplers"
 )
 
-// commandGroups order the commands by what they are for.
-var commandGroups = []struct {
-	id    string
+// commandGroup is a list of commands under a title in the help of unmask itself.
+type commandGroup struct {
 	title string
+
+	// names are those of the commands, in the order in which they are shown.
 	names string
-}{
-	{"make", "Generate:", "text chat image speech serve"},
-	{"models", "Models and files:", "pull list inspect convert encode decode logits score decide embed schema " +
-		"verify"},
-	{"many", "Many machines:", "worker gather hub"},
-	{"research", "Samplers and research:", "samplers schedule theory eval sweep plot reproduce tune " +
-		"bench"},
+
+	// everyday groups are on the first page, the others only on that of unmask help all.
+	everyday bool
 }
 
-// groupCommands puts the commands into groups for the help of the root.
-func groupCommands(root *cobra.Command) {
+// commandGroups order the commands by what they are for. A test finds every command in one of them.
+var commandGroups = []commandGroup{
+	{"Generate", "text chat image speech serve", true},
+	{"Models", "pull list inspect", true},
+	{"Ask and measure", "decide embed score", true},
+	{"Files", "convert schema encode decode logits verify", false},
+	{"Samplers and research", "samplers schedule tune eval sweep plot theory reproduce bench", false},
+	{"Many machines", "worker gather", false},
+	{"Other", "version completion help", false},
+}
+
+// firstCommands are what somebody runs who has just installed the program.
+const firstCommands = `To begin with:
+  unmask chat           talk with a small model that is built in
+  unmask text --watch   see a text appear, position by position
+  unmask serve          serve the built-in models, with a web page and an OpenAI-style API
+`
+
+// rootHelp returns the help of unmask itself, in lines of a width. Without all it is one page: what
+// to begin with, and the everyday commands.
+func rootHelp(root *cobra.Command, all bool, width int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s", root.Short, firstCommands)
 	for _, g := range commandGroups {
-		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
-		for _, c := range root.Commands() {
-			if slices.Contains(strings.Fields(g.names), c.Name()) {
-				c.GroupID = g.id
+		if !g.everyday && !all {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s:\n", g.title)
+		for _, name := range strings.Fields(g.names) {
+			cmd, _, err := root.Find([]string{name})
+			if err != nil || cmd == root { // this build was made without it
+				continue
 			}
+			indent := root.Commands()[0].NamePadding() + 3
+			text := wrapParagraphs(cmd.Short, width-indent)
+			text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", indent))
+			fmt.Fprintf(&b, "  %-*s %s\n", indent-3, name, text)
 		}
 	}
+
+	b.WriteString("\n\"unmask COMMAND --help\" describes a command.")
+	if !all {
+		b.WriteString(" \"unmask help all\" lists all commands.")
+	}
+	b.WriteString("\n")
+	return b.String()
 }
 
 // flagGroups order the flags of commands that have many. Flags of no group come under Other.
@@ -50,9 +83,9 @@ var flagGroups = []struct {
 	title string
 	names string
 }{
-	{"What is made", "n prompt infill prompts tokens-in chat system messages length max-tokens class " +
-		"negative preset inpaint mask box fit paste outpaint init strength said text language voice " +
-		"speed seconds codes model"},
+	{"What is made", "n prompt infill prompts tokens-in chat system messages length max-tokens " +
+		"class negative preset inpaint mask box fit paste outpaint init strength said text language " +
+		"voice speed seconds codes model"},
 	{"How", "seed " + strings.Join(recipeNames(), " ")},
 	{"Constraints", "schema regex choice avoid recursion ban bias min-length end cut"},
 	{"Output", "out format save-voice json sheet gif scale trace watch"},
@@ -60,6 +93,7 @@ var flagGroups = []struct {
 	{"Many machines", "shard hub nats log"},
 }
 
+// recipeNames returns the flags of a recipe. ban and bias are constraints for a user.
 func recipeNames() (names []string) {
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
 		if p.Name != "ban" && p.Name != "bias" {
@@ -69,56 +103,60 @@ func recipeNames() (names []string) {
 	return names
 }
 
-// flagUsages describes a command's flags, in groups if it has the many flags of a run, in lines of
-// a width.
+// flagUsages describes a command's flags in lines of a width, in groups if the command has the many
+// flags of a run.
 func flagUsages(cmd *cobra.Command, width int) string {
-	all := cmd.LocalFlags()
-	if all.Lookup("sampler") == nil {
-		return "Flags:\n" + strings.TrimRight(all.FlagUsagesWrapped(width), "\n")
+	flags := cmd.LocalFlags()
+	if flags.Lookup("sampler") == nil {
+		return "Flags:\n" + strings.TrimRight(flags.FlagUsagesWrapped(width), "\n")
 	}
+
 	var b strings.Builder
 	listed := map[string]bool{}
-	show := func(title string, belongs func(name string) bool) {
-		set := pflag.NewFlagSet("", pflag.ContinueOnError)
-		all.VisitAll(func(f *pflag.Flag) {
+	writeGroup := func(title string, belongs func(name string) bool) {
+		group := pflag.NewFlagSet("", pflag.ContinueOnError)
+		flags.VisitAll(func(f *pflag.Flag) {
 			if !listed[f.Name] && belongs(f.Name) {
 				listed[f.Name] = true
-				set.AddFlag(withoutModelDefault(f, title == "How"))
+				group.AddFlag(withoutModelDefault(f, title == "How"))
 			}
 		})
-		if text := set.FlagUsagesWrapped(width); text != "" {
+		if text := group.FlagUsagesWrapped(width); text != "" {
 			fmt.Fprintf(&b, "%s:\n%s\n", title, text)
 		}
 	}
 	for _, g := range flagGroups {
 		names := strings.Fields(g.names)
-		show(g.title, func(name string) bool { return slices.Contains(names, name) })
+		writeGroup(g.title, func(name string) bool { return slices.Contains(names, name) })
 	}
-	show("Other", func(string) bool { return true })
-	b.WriteString(wrapParagraphs("Flags of How that are not given have the values of the model's published\n"+
-		"run, which unmask inspect MODEL shows.", width))
+	writeGroup("Other", func(string) bool { return true })
+	b.WriteString(wrapParagraphs("A flag of How that you leave out has the value of the model's\n"+
+		"published run, which unmask inspect MODEL shows.", width))
 	return b.String()
 }
 
-// withoutModelDefault returns a flag without its default if that is the model's, except for the
-// seed.
+// withoutModelDefault returns a flag without its default if that depends on the model: help is
+// shown before any model is loaded. The seed has one default for all models.
 func withoutModelDefault(f *pflag.Flag, fromModel bool) *pflag.Flag {
 	if !fromModel || f.Name == "seed" {
 		return f
 	}
 	bare := *f
-	if bare.DefValue = ""; f.Value.Type() == "int" {
-		bare.DefValue = "0"
+	bare.DefValue = ""
+	if f.Value.Type() == "int" {
+		bare.DefValue = "0" // which pflag does not show
 	}
 	return &bare
 }
 
 // helpWidth returns the columns of the terminal that shows help, 100 where it is none.
 func helpWidth() int {
-	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && width >= 40 {
-		return width
+	const narrowest = 40
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil || width < narrowest {
+		return 100
 	}
-	return 100
+	return width
 }
 
 // wrapParagraphs returns a description in lines of at most width columns, as far as words allow.
@@ -126,10 +164,11 @@ func helpWidth() int {
 func wrapParagraphs(text string, width int) string {
 	paragraphs := strings.Split(strings.TrimRight(text, "\n"), "\n\n")
 	for i, p := range paragraphs {
-		fits := !slices.ContainsFunc(strings.Split(p, "\n"), func(line string) bool {
+		tooWide := slices.ContainsFunc(strings.Split(p, "\n"), func(line string) bool {
 			return utf8.RuneCountInString(line) > width
 		})
-		if fits || strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
+		indented := strings.HasPrefix(p, " ") || strings.Contains(p, "\n ")
+		if !tooWide || indented {
 			continue
 		}
 		filled := terminal.WrapText(strings.Join(strings.Fields(p), " "), width)
@@ -144,22 +183,49 @@ func setHelpTemplates(root *cobra.Command) {
 		"flagUsages": func(cmd *cobra.Command) string { return flagUsages(cmd, helpWidth()) },
 		"inList": func(cmd *cobra.Command) string {
 			indent := 3 + cmd.NamePadding()
-			return strings.ReplaceAll(wrapParagraphs(cmd.Short, helpWidth()-indent), "\n",
-				"\n"+strings.Repeat(" ", indent))
+			text := wrapParagraphs(cmd.Short, helpWidth()-indent)
+			return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", indent))
 		},
 	})
+
+	// Cobra's template is edited and not replaced, so that it stays right with later versions.
 	const flags = `Flags:
 {{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}`
 	usage := root.UsageTemplate()
 	if !strings.Contains(usage, flags) || !strings.Contains(usage, "{{.Short}}") {
 		panic("cli: cobra's template of a usage has another form")
 	}
-	root.SetUsageTemplate(strings.NewReplacer(flags, "{{flagUsages .}}", "{{.Short}}", "{{inList .}}").
-		Replace(usage))
+	edit := strings.NewReplacer(flags, "{{flagUsages .}}", "{{.Short}}", "{{inList .}}")
+	root.SetUsageTemplate(edit.Replace(usage))
+
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s",
-			wrapParagraphs(cmp.Or(cmd.Long, cmd.Short), helpWidth()), cmd.UsageString())
+		if cmd == root {
+			fmt.Fprint(cmd.OutOrStdout(), rootHelp(root, false, helpWidth()))
+			return
+		}
+		description := wrapParagraphs(cmp.Or(cmd.Long, cmd.Short), helpWidth())
+		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s", description, cmd.UsageString())
 	})
+}
+
+// newHelp returns the help command, which refuses unknown topics.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND | all]",
+		Short: "Describe a command, or list all commands",
+		RunE: func(help *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "all" {
+				_, err := fmt.Fprint(help.OutOrStdout(), rootHelp(root, true, helpWidth()))
+				return err
+			}
+			cmd, unknown, err := root.Find(args)
+			if err != nil || len(unknown) > 0 {
+				return noArgs(cmd, append(unknown, args...))
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
 }
 
 // newMan returns the command that writes manual pages, for packagers.
@@ -171,11 +237,8 @@ func newMan(root *cobra.Command) *cobra.Command {
 		Hidden: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			root.DisableAutoGenTag = true
-			return doc.GenManTree(root, &doc.GenManHeader{
-				Section: "1",
-				Source:  "unmask",
-				Manual:  "unmask",
-			}, args[0])
+			header := &doc.GenManHeader{Section: "1", Source: "unmask", Manual: "unmask"}
+			return doc.GenManTree(root, header, args[0])
 		},
 	}
 }

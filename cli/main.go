@@ -8,7 +8,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"regexp"
@@ -35,12 +34,16 @@ func Main(args []string) int {
 	embedDemos()
 	ctx, stop, release := terminal.WithSignals(context.Background())
 	defer release()
+
 	root := newRoot()
 	root.SetArgs(joinCacheCount(args))
 	stdout.err = nil
 	root.SetOut(stdout)
 	cmd, err := root.ExecuteContextC(ctx)
-	err = cmp.Or(err, stdout.err)
+	if err == nil {
+		err = stdout.err
+	}
+
 	switch {
 	case err == nil:
 		return 0
@@ -56,17 +59,16 @@ func Main(args []string) int {
 	return 1
 }
 
+// newRoot returns the command unmask with all its subcommands.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "unmask",
 		Short:             "Run masked diffusion models of text, images and speech",
-		SilenceErrors:     true,
+		SilenceErrors:     true, // Main prints them, in one line
 		SilenceUsage:      true,
 		Args:              noArgs,
 		PersistentPreRunE: checkFlagsAndArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cmd.Help()
-		},
+		RunE:              showHelp,
 	}
 	root.Version = buildinfo.Version()
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -78,43 +80,36 @@ func newRoot() *cobra.Command {
 		newDecide(), newEmbed(), newInspect(), newSchema(), newPull(), newList(), newEval(),
 		newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
 	root.AddCommand(share.WorkerCommands(buildRun)...)
-	groupCommands(root)
 	setHelpTemplates(root)
 	registerCompletions(root)
+
+	// Cobra's own completion command accepts any argument; this one names the shells that exist.
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
-		c.Args, c.RunE = noArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		c.Args = noArgs
+		c.RunE = showHelp
 	}
 	return root
 }
 
-// newHelp returns the help command, which refuses unknown topics.
-func newHelp(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Show the help of a command",
-		RunE: func(_ *cobra.Command, args []string) error {
-			cmd, unknown, err := root.Find(args)
-			if err != nil || len(unknown) > 0 {
-				return noArgs(cmd, append(unknown, args...))
-			}
-			cmd.InitDefaultHelpFlag()
-			return cmd.Help()
-		},
-	}
-}
+// showHelp shows the help of a command that only has subcommands.
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
+// unknownCommand returns an error for a name that is no command, with the command that was probably
+// meant.
 func unknownCommand(cmd *cobra.Command, name string) error {
 	if hint := commandHints[name]; hint != "" {
 		return usagef("unknown command %q, did you mean %s?", name, hint)
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	if similar := slices.Sorted(slices.Values(cmd.SuggestionsFor(name))); len(similar) > 0 {
+	similar := slices.Sorted(slices.Values(cmd.SuggestionsFor(name)))
+	if len(similar) > 0 {
 		return usagef("unknown command %q, did you mean %s?", name, strings.Join(similar, " or "))
 	}
 	return usagef("unknown command %q, want one of %s", name, strings.Join(commandNames(cmd), ", "))
 }
 
+// commandNames returns the names of the subcommands that help shows.
 func commandNames(cmd *cobra.Command) (names []string) {
 	for _, c := range cmd.Commands() {
 		if !c.Hidden {
@@ -135,7 +130,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usagef("argument is %q, want flags only", args[0])
 }
 
-// textArg allows one argument, which stands for a flag: the rest is a text without its quotes.
+// textArg allows one argument, which stands for a flag. More of them are a text without its quotes,
+// so the error shows the quotes.
 func textArg(flag string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > 1 {
@@ -146,7 +142,7 @@ func textArg(flag string) cobra.PositionalArgs {
 	}
 }
 
-// setTextFlag sets a flag from the argument of oneText.
+// setTextFlag sets a flag from the argument that textArg allows.
 func setTextFlag(cmd *cobra.Command, flag string, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -159,7 +155,7 @@ func setTextFlag(cmd *cobra.Command, flag string, args []string) error {
 	return cmd.Flags().Set(flag, args[0])
 }
 
-// commandHints are words that people try, with the commands that do it.
+// commandHints are words that people try, with the commands that they mean.
 var commandHints = map[string]string{
 	"run":        "text, image, speech or chat",
 	"generate":   "text, image or speech",
@@ -187,24 +183,27 @@ func exactArgs(n int, what string) cobra.PositionalArgs {
 	}
 }
 
+// usagef returns an error about the command line itself, for which the exit status is 2.
 func usagef(format string, args ...any) error { return flags.Usagef(format, args...) }
 
-// joinCacheCount joins a flag with its optional count: --cache 3 becomes --cache=3.
+// joinCacheCount joins --cache with a count that follows it, so --cache 3 becomes --cache=3: pflag
+// reads an optional value only behind an equals sign.
 func joinCacheCount(args []string) []string {
-	var out []string
+	var joined []string
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--cache" && i+1 < len(args) && digits.MatchString(args[i+1]) {
-			out = append(out, args[i]+"="+args[i+1])
+			joined = append(joined, args[i]+"="+args[i+1])
 			i++
 			continue
 		}
-		out = append(out, args[i])
+		joined = append(joined, args[i])
 	}
-	return out
+	return joined
 }
 
 var digits = regexp.MustCompile(`^-?[0-9]+$`)
 
+// errorLine returns an error's message in one line, whatever a file or a template put into it.
 func errorLine(err error) string {
 	return strings.Join(strings.Fields(atomicfile.Message(err)), " ")
 }

@@ -13,11 +13,13 @@ import (
 	"os/signal"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
 
 	"unmask/cli/share"
 	"unmask/demo"
@@ -178,4 +180,28 @@ func number(ts *testscript.TestScript, s string) int64 {
 		n = -n
 	}
 	return n
+}
+
+// Every command is in one group of the help, and the first page has what to begin with.
+func TestHelpShowsEveryCommand(t *testing.T) {
+	root := newRoot()
+	all := rootHelp(root, true, 100)
+	first := rootHelp(root, false, 100)
+	for _, name := range commandNames(root) {
+		groups := 0
+		for _, g := range commandGroups {
+			if slices.Contains(strings.Fields(g.names), name) {
+				groups++
+			}
+		}
+		require.Equal(t, 1, groups, name)
+		require.Regexp(t, `(?m)^  `+name+` `, all)
+	}
+	require.LessOrEqual(t, strings.Count(first, "\n"), 25, "the first page is one")
+	lines := strings.Split(first, "\n")
+	require.Equal(t, "To begin with:", lines[2])
+	require.Regexp(t, `^  unmask chat .*`, lines[3])
+	require.Regexp(t, `^  unmask text --watch .*`, lines[4])
+	require.Regexp(t, `^  unmask serve .*`, lines[5])
+	require.NotRegexp(t, `(?m)^  logits `, first)
 }
