@@ -10,7 +10,7 @@ import (
 	"unmask/generate"
 )
 
-// colours says which colours a terminal can show.
+// colours are the colours that a terminal can show.
 type colours uint8
 
 const (
@@ -23,10 +23,11 @@ const (
 // means none.
 func terminalColours(env func(string) string) colours {
 	term := env("TERM")
-	switch c := env("COLORTERM"); {
+	colorTerm := env("COLORTERM")
+	switch {
 	case env("NO_COLOR") != "":
 		return noColours
-	case c == "truecolor" || c == "24bit" || strings.HasSuffix(term, "-direct"):
+	case colorTerm == "truecolor" || colorTerm == "24bit" || strings.HasSuffix(term, "-direct"):
 		return colours24bit
 	case strings.Contains(term, "256color"):
 		return colours256
@@ -38,7 +39,8 @@ func terminalColours(env func(string) string) colours {
 var maskColour = color.NRGBA{R: 48, G: 48, B: 48, A: 255}
 
 // drawImage shows the first picture of a batch in half blocks, with masked cells in grey. It
-// returns false if it cannot. It skips drawings so that they take at most a tenth of the time.
+// returns false if it cannot, for a model of text or a terminal without colours. It skips steps so
+// that drawing takes at most a tenth of the time: decoding may cost more than the step itself.
 func (w *Watcher) drawImage(step *generate.Step) bool {
 	if w.model == nil || w.model.Text != nil || w.model.Pictures == nil || w.colours == noColours {
 		return false
@@ -47,18 +49,31 @@ func (w *Watcher) drawImage(step *generate.Step) bool {
 	if !step.Done && time.Since(w.drawnAt) < 10*w.drawingTime {
 		return true
 	}
+
 	began := time.Now()
-	codes, masked, err := w.model.Pictures.Fill(s.Tokens)
-	if err != nil {
+	img, err := w.renderImage(s.Tokens)
+	if err != nil { // such as a decoder that needs the prompt too
 		return false
 	}
+	w.paintImage(s.Index, step.N, step.Steps, img)
+	w.drawnAt = time.Now()
+	w.drawingTime = time.Since(began)
+	return true
+}
+
+// renderImage decodes the codes of an unfinished picture, and covers its masked cells.
+func (w *Watcher) renderImage(tokens []int32) (*image.NRGBA, error) {
+	codes, masked, err := w.model.Pictures.Fill(tokens)
+	if err != nil {
+		return nil, err
+	}
 	img, err := w.model.Pictures.Image(codes)
-	if err != nil { // the decoder needs the prompt too
-		return false
+	if err != nil {
+		return nil, err
 	}
 	cells, err := w.model.Pictures.Cells(masked)
 	if err != nil {
-		return false
+		return nil, err
 	}
 	for _, cell := range cells {
 		for y := cell.Min.Y; y < cell.Max.Y; y++ {
@@ -67,23 +82,23 @@ func (w *Watcher) drawImage(step *generate.Step) bool {
 			}
 		}
 	}
-	w.paintImage(s.Index, step.N, step.Steps, img)
-	w.drawnAt, w.drawingTime = time.Now(), time.Since(began)
-	return true
+	return img, nil
 }
 
-// paintImage draws a picture, no larger than the terminal, over the last one.
+// paintImage draws a picture, no larger than the terminal, over the last one. A line of the
+// terminal has two rows of pixels.
 func (w *Watcher) paintImage(sample, step, steps int, img *image.NRGBA) {
 	width, height := w.size()
-	from := img.Bounds().Size()
-	columns := min(width, from.X)
-	rows := min(2*(height-2), from.Y) // rows of half blocks
-	if columns*from.Y > rows*from.X {
-		columns = max(1, rows*from.X/from.Y)
+	size := img.Bounds().Size()
+	columns := min(width, size.X)
+	rows := min(2*(height-2), size.Y)
+	if columns*size.Y > rows*size.X {
+		columns = max(1, rows*size.X/size.Y)
 	} else {
-		rows = max(1, columns*from.Y/from.X)
+		rows = max(1, columns*size.Y/size.X)
 	}
 	rows += rows % 2
+
 	var b strings.Builder
 	w.moveUp(&b)
 	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s", clearLine, dim, sample, step, steps, reset)
@@ -101,18 +116,22 @@ func (w *Watcher) paintImage(sample, step, steps int, img *image.NRGBA) {
 	fmt.Fprint(w.out, b.String())
 }
 
-// meanColour returns the mean colour of the part of img that becomes pixel x, y of a smaller
-// picture.
+// meanColour returns the mean colour of the part of img that becomes pixel x, y of a picture of
+// columns x rows pixels: red, green and blue.
 func meanColour(img *image.NRGBA, x, y, columns, rows int) (sum [3]int) {
 	size := img.Bounds().Size()
-	n := 0
-	for j := y * size.Y / rows; j < max((y+1)*size.Y/rows, y*size.Y/rows+1); j++ {
-		for i := x * size.X / columns; i < max((x+1)*size.X/columns, x*size.X/columns+1); i++ {
+	top := y * size.Y / rows
+	bottom := max((y+1)*size.Y/rows, top+1)
+	left := x * size.X / columns
+	right := max((x+1)*size.X/columns, left+1)
+
+	n := (bottom - top) * (right - left)
+	for j := top; j < bottom; j++ {
+		for i := left; i < right; i++ {
 			pixel := img.NRGBAAt(i, j)
 			sum[0] += int(pixel.R)
 			sum[1] += int(pixel.G)
 			sum[2] += int(pixel.B)
-			n++
 		}
 	}
 	return [3]int{sum[0] / n, sum[1] / n, sum[2] / n}

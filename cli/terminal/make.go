@@ -11,18 +11,23 @@ import (
 	"unmask/runs/outputs"
 )
 
-// Log writes a message to standard error, like Say.
+// Log writes a message to standard error as a line, like Logf.
 func Log(text string) { Logf("%s", text) }
 
-// Display says how a run is shown. The zero Show is a Progress of its steps.
+// Display says how a run is shown while it works. The zero Display shows a Progress.
 type Display struct {
-	Watch bool   // redraws the first sample of a batch, see Watcher
-	Trace string // file for the trace, "" for none
-	Name  string // of the model, in the trace
+	// Watch redraws the first sample of a batch instead, see Watcher.
+	Watch bool
+
+	// Trace is the file for the trace, "" for none.
+	Trace string
+
+	// Name is that of the model, in the trace.
+	Name string
 }
 
-// MakeSamples makes samples of a job and puts them to out; see outputs.MakeSamples. h's own hooks
-// run too. The first signal ends it after a step with an error that is outputs.ErrStopped; see
+// MakeSamples makes samples of a job and puts them to out; see outputs.MakeSamples. h's own hooks run too.
+// The first signal ends the run after a step, with an error that is outputs.ErrStopped; see
 // WithSignals.
 func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Span,
 	out outputs.Output, h outputs.Hooks) error {
@@ -31,7 +36,8 @@ func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Sp
 		return fmt.Errorf("trace: %w", err)
 	}
 	ctx = GracefulContext(ctx)
-	p, draw := newSampleProgress(j, list)
+
+	p, showStep := newSampleProgress(j, list)
 	if s.Watch {
 		w := NewWatcher(j.Model, os.Stderr)
 		if j.Model.Text != nil {
@@ -39,11 +45,12 @@ func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Sp
 		}
 		defer w.Clear()
 		out = clearingOutput{out, w}
-		draw = w.Draw
+		showStep = w.Draw
 	}
+
 	callerStep := h.Step
 	h.Step = func(step *generate.Step) error {
-		draw(step)
+		showStep(step)
 		if callerStep != nil {
 			if err := callerStep(step); err != nil {
 				return err
@@ -52,31 +59,35 @@ func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Sp
 		return trace.Step(step)
 	}
 	h.Stop = func() bool { return StopRequested(ctx) }
+
 	runErr := outputs.MakeSamples(ctx, j, list, out, h)
 	p.Close()
-	if errors.Is(runErr, outputs.ErrStopped) {
+	stopped := errors.Is(runErr, outputs.ErrStopped)
+	if stopped {
 		Log(runErr.Error())
 	}
+	// The error of the run says more than one of its trace.
 	err = trace.Close(runErr)
-	if err != nil && (runErr == nil || errors.Is(runErr, outputs.ErrStopped)) {
+	if err != nil && (runErr == nil || stopped) {
 		return fmt.Errorf("trace: %w", err)
 	}
 	return runErr
 }
 
-// newSampleProgress returns a Progress of samples, or of the steps of the only one, and what counts
-// a step.
+// newSampleProgress returns a Progress of samples, or of the steps of the only one, and the
+// function that counts a step. A sample that has begun counts as the share of its steps.
 func newSampleProgress(j *outputs.Job, list []runs.Span) (*Progress, func(*generate.Step)) {
 	n := outputs.CountSamples(list)
 	if n <= 1 {
 		p := NewProgress("steps", max(1, j.Steps(list)))
 		return p, func(*generate.Step) { p.Add(1) }
 	}
+
 	label := "samples"
-	finished := 0
 	if j.Model.Pictures != nil {
 		label = "images"
 	}
+	finished := 0
 	p := NewProgress(label, int64(n))
 	return p, func(step *generate.Step) {
 		partial := 0.0
@@ -102,7 +113,8 @@ func EnlargePictures(ctx context.Context, out *outputs.Pictures) error {
 	return err
 }
 
-// clearingOutput is an Output that removes a watcher's drawing before samples are put.
+// clearingOutput is an Output that removes a watcher's drawing before samples are put: they may be
+// printed on the same terminal.
 type clearingOutput struct {
 	outputs.Output
 	w *Watcher

@@ -15,46 +15,52 @@ import (
 	"unmask/weights/hub"
 )
 
-// Logf writes a line to standard error, without control characters.
+// Logf writes a line to standard error, without control characters: names of files and messages of
+// servers must not be able to command the terminal.
 func Logf(format string, args ...any) {
 	fmt.Fprintln(os.Stderr, EscapeControls(fmt.Sprintf(format, args...)))
 }
 
 // FormatCount returns a number with its noun: 1 image, 2 images.
-func FormatCount(n int, thing string) string {
+func FormatCount(n int, noun string) string {
 	if n != 1 {
-		thing += "s"
+		noun += "s"
 	}
-	return fmt.Sprintf("%d %s", n, thing)
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // Progress shows the progress of work: a bar on a terminal, and elsewhere a line every few seconds.
 // One goroutine at a time may use one.
 type Progress struct {
-	bar       *progressbar.ProgressBar
-	label     string
-	total     int64
-	done      int64
+	bar   *progressbar.ProgressBar // nil where lines are written
+	label string
+
+	// total is -1 if it is unknown.
+	total int64
+	done  int64
+
 	startedAt time.Time
-	updatedAt time.Time // time of the last line
+
+	// updatedAt is when the last line was written, or the bar's label last changed.
+	updatedAt time.Time
 }
 
-// LineInterval is the time between lines if there is no bar.
+// LineInterval is the time between lines of progress if there is no bar.
 const LineInterval = 3 * time.Second
 
-// CanRedraw reports whether f is a terminal on which a line can be redrawn: its cursor moves and it
-// is wide enough.
+// CanRedraw reports whether f is a terminal on which a line can be drawn again: its cursor moves
+// and it is wide enough.
 func CanRedraw(f *os.File) bool {
 	if !term.IsTerminal(int(f.Fd())) || isDumb(os.Getenv("TERM"), runtime.GOOS) {
 		return false
 	}
-	const narrowest = 30 // columns
+	const minColumns = 30
 	width, _, err := term.GetSize(int(f.Fd()))
-	return err != nil || width == 0 || width >= narrowest
+	return err != nil || width == 0 || width >= minColumns
 }
 
-// isDumb reports whether a terminal of this kind cannot move its cursor; without a kind nothing
-// says that it can, except on Windows, where none is set.
+// isDumb reports whether a terminal of this kind cannot move its cursor. One without a kind is
+// taken for dumb, except on Windows, where TERM is not set.
 func isDumb(kind, system string) bool {
 	return kind == "dumb" || kind == "" && system != "windows"
 }
@@ -64,36 +70,45 @@ func (p *Progress) HasBar() bool { return p.bar != nil }
 
 // NewProgress returns a Progress at 0 of total; -1 means an unknown total.
 func NewProgress(label string, total int64, options ...progressbar.Option) *Progress {
-	p := &Progress{label: label, total: total, startedAt: time.Now(), updatedAt: time.Now()}
+	p := &Progress{
+		label:     label,
+		total:     total,
+		startedAt: time.Now(),
+		updatedAt: time.Now(),
+	}
 	if CanRedraw(os.Stderr) {
 		options = append([]progressbar.Option{
-			progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(label),
-			progressbar.OptionClearOnFinish(), progressbar.OptionShowCount(),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
-			progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionFullWidth(),
+			progressbar.OptionSetWriter(os.Stderr),
+			progressbar.OptionSetDescription(label),
+			progressbar.OptionClearOnFinish(),
+			progressbar.OptionShowCount(),
+			progressbar.OptionSetPredictTime(false),
+			progressbar.OptionSetElapsedTime(false),
+			progressbar.OptionThrottle(100 * time.Millisecond),
+			progressbar.OptionFullWidth(),
 		}, options...)
 		p.bar = progressbar.NewOptions64(total, options...)
 	}
 	return p
 }
 
-// Add adds n to what is done.
+// Add adds n to the work that is done.
 func (p *Progress) Add(n int64) { p.Set(p.done + n) }
 
-// Set sets what is done.
+// Set sets how much work is done.
 func (p *Progress) Set(done int64) {
 	p.done = done
-	const often = time.Second / 2
+	const labelInterval = time.Second / 2 // more often, the time left is not readable
 	switch {
 	case p.bar != nil:
-		if time.Since(p.updatedAt) >= often {
+		if time.Since(p.updatedAt) >= labelInterval {
 			p.updatedAt = time.Now()
 			p.bar.Describe(p.label + timeLeft(p.done, p.total, time.Since(p.startedAt)))
 		}
 		p.bar.Set64(done)
 	case time.Since(p.updatedAt) >= LineInterval:
 		p.updatedAt = time.Now()
-		Logf("%s", progressLine(p.label, p.done, p.total, time.Since(p.startedAt)))
+		Log(progressLine(p.label, p.done, p.total, time.Since(p.startedAt)))
 	}
 }
 
@@ -105,7 +120,7 @@ func progressLine(label string, done, total int64, took time.Duration) string {
 	return fmt.Sprintf("%s: %d of %d%s", label, done, total, timeLeft(done, total, took))
 }
 
-// timeLeft returns the time left at the current speed: ", 12s left", or "" if unknown.
+// timeLeft returns the time left at the mean speed so far: ", 12s left", or "" if it is unknown.
 func timeLeft(done, total int64, took time.Duration) string {
 	if done <= 0 || total < done {
 		return ""
@@ -114,22 +129,22 @@ func timeLeft(done, total int64, took time.Duration) string {
 	return ", " + left.Round(time.Second).String() + " left"
 }
 
-// Close removes the bar; nil has none.
+// Close removes the bar. It does nothing for nil.
 func (p *Progress) Close() {
 	if p != nil && p.bar != nil {
 		p.bar.Finish()
 	}
 }
 
-// LazyProgress is a Progress whose total is known only when it begins. One goroutine at a time may
-// use one.
+// LazyProgress is a Progress whose total is known only when work begins. One goroutine at a time
+// may use one.
 type LazyProgress struct {
 	Label string
 
-	p *Progress
+	p *Progress // nil before the first Set
 }
 
-// Set sets what is done, of total.
+// Set sets how much of a total is done.
 func (l *LazyProgress) Set(done, total int) {
 	if l.p == nil {
 		l.p = NewProgress(l.Label, int64(total))
@@ -140,13 +155,13 @@ func (l *LazyProgress) Set(done, total int) {
 // Close removes the bar.
 func (l *LazyProgress) Close() { l.p.Close() }
 
-// DownloadProgress shows the bytes of each file of a download.
+// DownloadProgress returns a function that shows the bytes of each file of a download.
 func DownloadProgress() func(hub.Progress) {
 	var p *Progress
 	var file string
 	return func(h hub.Progress) {
 		if h.Note != "" {
-			Logf("%s", h.Note)
+			Log(h.Note)
 			return
 		}
 		if p == nil || h.File != file {
@@ -162,12 +177,12 @@ func DownloadProgress() func(hub.Progress) {
 	}
 }
 
-// controlCharacters are the control characters but tabs and ends of lines: those of ASCII, and
+// controlCharacters are the control characters except tabs and ends of lines: those of ASCII, and
 // U+0080 to U+009F in UTF-8.
 var controlCharacters = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x{9f}]`)
 
-// EscapeControls returns a text in which control characters, which a terminal would obey, are
-// spelled as in Go, such as \x1b.
+// EscapeControls returns a text in which control characters are written as in Go, such as \x1b: a
+// terminal would obey them.
 func EscapeControls(text string) string {
 	return controlCharacters.ReplaceAllStringFunc(text, func(c string) string {
 		if len(c) == 1 {
