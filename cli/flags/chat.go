@@ -18,12 +18,12 @@ import (
 type chatFlags struct {
 	question string
 	system   string
-	messages string
+	messages string // a file's name
 
 	variables Variables
 }
 
-// Variables are those that --template-var sets of a chat template.
+// Variables are those that --template-var sets for a chat template, as NAME=VALUE.
 type Variables []string
 
 // Register adds --template-var.
@@ -32,10 +32,10 @@ func (v *Variables) Register(f *pflag.FlagSet) {
 		"`NAME=VALUE`, such as enable_thinking=true; may be repeated")
 }
 
-// Values returns the variables.
+// Values returns the variables by name, with values of JSON.
 func (v Variables) Values() (values prompt.Variables, err error) {
 	for _, pair := range v {
-		if err = values.Set(pair); err != nil {
+		if err := values.Set(pair); err != nil {
 			return nil, Wrap("--template-var", err)
 		}
 	}
@@ -51,6 +51,7 @@ func (c *chatFlags) register(f *pflag.FlagSet) {
 	c.variables.Register(f)
 }
 
+// hasMessages reports whether the flags have a conversation.
 func (c *chatFlags) hasMessages() bool { return c.question != "" || c.messages != "" }
 
 // check returns an error for flags that are empty or exclude each other.
@@ -91,7 +92,7 @@ func (c *chatFlags) readMessages() (messages []byte, err error) {
 	return messages, Wrap(c.flagName(), atomicfile.WithoutPath(err))
 }
 
-// flagName returns the flag of the messages.
+// flagName returns the flag of the messages, for errors.
 func (c *chatFlags) flagName() string {
 	if c.messages != "" {
 		return "--messages " + c.messages
@@ -101,12 +102,15 @@ func (c *chatFlags) flagName() string {
 
 // nameFlag returns the error of a request with messages, with their flag's name.
 func (c *chatFlags) nameFlag(err error) error {
-	e, ok := errors.AsType[*param.Error](err)
-	switch {
-	case !c.hasMessages() || ok && e.Name != "messages":
+	if !c.hasMessages() {
 		return err
-	case ok:
-		err = e.Cause()
+	}
+	refused, ok := errors.AsType[*param.Error](err)
+	if ok && refused.Name != "messages" {
+		return err
+	}
+	if ok {
+		err = refused.Cause()
 	}
 	return Wrap(c.flagName(), err)
 }

@@ -18,14 +18,17 @@ import (
 type Images struct {
 	Picture
 
-	ban          []string
-	bias         []string
-	classes      []string
-	promptTexts  []string
-	prompts      string
-	negative     string
-	preset       string
-	listedInputs int // of class and prompt together, if they are a list
+	ban         []string
+	bias        []string
+	classes     []string
+	promptTexts []string
+	prompts     string // a file's name
+	negative    string
+	preset      string
+
+	// listedInputs counts the classes and prompts of the command line, which are the first inputs of
+	// a run: those of the file follow.
+	listedInputs int
 }
 
 // Register adds the flags.
@@ -53,36 +56,46 @@ func (f *Images) Request(m *unmask.Model, overrides generate.Overrides) (r unmas
 		Overrides:   overrides,
 		Constraints: prompt.Constraints{Ban: f.ban, Bias: f.bias},
 	}
-	if r.Image, err = f.ReadImage(); err != nil {
+	r.Image, err = f.ReadImage()
+	if err != nil {
 		return r, nil, err
 	}
+
 	for _, class := range f.classes {
 		list = append(list, unmask.InputOf(unmask.Request{Class: class}))
 	}
-	for _, prompt := range f.promptTexts {
-		list = append(list, unmask.InputOf(unmask.Request{Prompt: prompt}))
+	for _, text := range f.promptTexts {
+		list = append(list, unmask.InputOf(unmask.Request{Prompt: text}))
 	}
 	f.listedInputs = len(list)
-	switch {
-	case f.prompts != "":
-		lines, err := readInputs(f.prompts)
-		if err != nil {
-			return r, nil, Wrap("--prompts", err)
-		}
-		for i, line := range lines {
-			if line, err = pictureInput(line, m.Spec().Classes > 0); err != nil {
-				return r, nil, Usagef("--prompts: input %d: %v", i, err)
-			}
-			list = append(list, line)
-		}
-	case len(list) == 0 && m.Spec().Prompt:
-		return r, nil, Usagef("--prompt is missing: the model draws from a text")
-	case len(list) == 1:
-		r, _, err = list[0].ApplyTo(r)
-		list = nil
-		err = Wrap("--prompt", err) // no class is refused here
+
+	if f.prompts != "" {
+		lines, err := f.readPrompts(m.Spec().Classes > 0)
+		return r, append(list, lines...), err
 	}
-	return r, list, err
+	if len(list) == 0 && m.Spec().Prompt {
+		return r, nil, Usagef("--prompt is missing: the model draws from a text")
+	}
+	if len(list) == 1 { // the request itself, so that errors name the flag
+		r, _, err = list[0].ApplyTo(r)
+		return r, nil, Wrap("--prompt", err) // no class is refused here
+	}
+	return r, list, nil
+}
+
+// readPrompts returns the lines of --prompts as inputs of pictures.
+func (f *Images) readPrompts(classes bool) ([]unmask.Input, error) {
+	lines, err := readInputs(f.prompts)
+	if err != nil {
+		return nil, Wrap("--prompts", err)
+	}
+	for i, line := range lines {
+		lines[i], err = pictureInput(line, classes)
+		if err != nil {
+			return nil, Usagef("--prompts: input %d: %v", i, err)
+		}
+	}
+	return lines, nil
 }
 
 // pictureInput returns a line of --prompts as the request of an image: for a model of classes the
@@ -112,13 +125,13 @@ func pictureInput(in unmask.Input, classes bool) (unmask.Input, error) {
 // NameFlag returns the error of preparing the requests of the flags, with the name of the flag that
 // is wrong.
 func (f *Images) NameFlag(err error) error {
-	in, listed := errors.AsType[*unmask.InputError](err)
+	input, isInput := errors.AsType[*unmask.InputError](err)
 	refused, ok := errors.AsType[*param.Error](err)
 	switch {
-	case listed && in.Index >= f.listedInputs:
-		return Usagef("--prompts: input %d: %v", in.Index-f.listedInputs, in.Err)
-	case listed:
-		err = in.Err
+	case isInput && input.Index >= f.listedInputs:
+		return Usagef("--prompts: input %d: %v", input.Index-f.listedInputs, input.Err)
+	case isInput:
+		err = input.Err
 	case ok && refused.Name == "prompt" && f.prompts != "":
 		return Usagef("%v", Wrap("--prompts", refused.Cause()))
 	}

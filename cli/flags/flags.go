@@ -20,21 +20,25 @@ import (
 // ErrUsage marks errors that are mistakes on the command line; see Usage.
 var ErrUsage = errors.New("usage")
 
+// usageError is an error that is ErrUsage.
 type usageError struct {
-	text   string
-	causes []error // those in its text
+	text string
+
+	// causes are the errors that the text quotes.
+	causes []error
 }
 
 // Error implements error.
 func (e *usageError) Error() string { return e.text }
 
-// Unwrap returns the errors in the text.
+// Unwrap returns the errors that the text quotes.
 func (e *usageError) Unwrap() []error { return e.causes }
 
 // Is reports whether target is ErrUsage.
 func (e *usageError) Is(target error) bool { return target == ErrUsage }
 
-// Usagef returns an error that is ErrUsage and wraps the errors among args.
+// Usagef returns an error that is ErrUsage, for which a program should exit with status 2. It wraps
+// the errors among args.
 func Usagef(format string, args ...any) error {
 	e := &usageError{text: fmt.Sprintf(format, args...)}
 	for _, arg := range args {
@@ -45,28 +49,30 @@ func Usagef(format string, args ...any) error {
 	return e
 }
 
-// NameFlag returns a refused value of a request as a mistake on the command line; other errors are
-// returned as they are.
+// NameFlag returns a refused value of a request as a mistake on the command line, with the name of
+// its flag. Other errors are returned as they are.
 func NameFlag(err error) error {
-	e, ok := errors.AsType[*param.Error](err)
-	switch {
-	case !ok:
+	refused, ok := errors.AsType[*param.Error](err)
+	if !ok {
 		return err
-	case strings.HasPrefix(err.Error(), e.Name) && !strings.Contains(e.Name, " "): // a flag's name
+	}
+	// Fields of requests are called like their flags. A name of several words is no field's.
+	isFlag := strings.HasPrefix(err.Error(), refused.Name) && !strings.Contains(refused.Name, " ")
+	if isFlag {
 		return Usagef("--%v", err)
 	}
 	return Usagef("%v", err)
 }
 
-// Wrap prefixes an error with the name of a flag or stream, unless the error begins with that
-// name. It returns nil for nil.
+// Wrap prefixes an error with the name of a flag or stream, unless the error begins with that name:
+// "--out" and "out: no space" become "--out: no space". It returns nil for nil.
 func Wrap(source string, err error) error {
 	if err == nil {
 		return nil
 	}
 	name, isFlag := strings.CutPrefix(source, "--")
-	if suffix, ok := strings.CutPrefix(err.Error(), name); isFlag && ok && suffix != "" &&
-		strings.Contains(" :", suffix[:1]) {
+	suffix, repeated := strings.CutPrefix(err.Error(), name)
+	if isFlag && repeated && suffix != "" && strings.Contains(" :", suffix[:1]) {
 		return fmt.Errorf("--%w", err)
 	}
 	return fmt.Errorf("%s: %w", source, err)

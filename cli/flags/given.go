@@ -70,11 +70,13 @@ func (f *Picture) Check(s *pflag.FlagSet) (err error) {
 	case f.outpaint != "" && (f.inpaint == "" || f.mask != "" || f.box != ""):
 		return Usagef("--outpaint, want --inpaint with it and neither --mask nor --box")
 	case f.box != "":
-		if _, err = images.ParseBox(f.box); err != nil {
+		_, err = images.ParseBox(f.box)
+		if err != nil {
 			return Usagef("--%v", err)
 		}
 	case f.outpaint != "":
-		if _, err = paint.ParseMargins(f.outpaint); err != nil {
+		_, err = paint.ParseMargins(f.outpaint)
+		if err != nil {
 			return Usagef("%v", Wrap("--outpaint", err))
 		}
 	}
@@ -87,10 +89,13 @@ func (f *Picture) Check(s *pflag.FlagSet) (err error) {
 // ReadImage reads the picture and its mask, and returns what a request says about them; nil without
 // a picture.
 func (f *Picture) ReadImage() (in *unmask.ImageInput, err error) {
+	var name string
 	switch {
 	case f.init != "":
+		name = "--init"
 		in = &unmask.ImageInput{File: f.init, Fit: f.fit, Strength: f.strength}
 	case f.inpaint != "":
+		name = "--inpaint"
 		in = &unmask.ImageInput{
 			File:     f.inpaint,
 			MaskFile: f.mask,
@@ -102,11 +107,9 @@ func (f *Picture) ReadImage() (in *unmask.ImageInput, err error) {
 	default:
 		return nil, nil
 	}
-	name := "--inpaint"
-	if f.init != "" {
-		name = "--init"
-	}
-	if in.Picture, err = images.ReadPicture(in.File); err != nil {
+
+	in.Picture, err = images.ReadPicture(in.File)
+	if err != nil {
 		return nil, Wrap(name, err)
 	}
 	if f.mask != "" {
@@ -115,29 +118,31 @@ func (f *Picture) ReadImage() (in *unmask.ImageInput, err error) {
 	return in, Wrap("--mask", err)
 }
 
-// nameFile returns the error of preparing a request with the picture, with the names of its files.
+// nameFile returns the error of preparing a request with the picture, with the flags and files that
+// it is about.
 func (f *Picture) nameFile(err error) error {
-	e, ok := errors.AsType[*param.Error](err)
-	if !ok || !slices.Contains([]string{"image", "mask", "box", "outpaint", "strength"}, e.Name) {
+	refused, ok := errors.AsType[*param.Error](err)
+	fields := []string{"image", "mask", "box", "outpaint", "strength"}
+	if !ok || !slices.Contains(fields, refused.Name) {
 		return err
 	}
-	switch what := "--inpaint " + f.inpaint; {
+	source := "--inpaint " + f.inpaint
+	switch {
 	case f.init != "":
-		return Wrap("--init "+f.init, e.Cause())
+		source = "--init " + f.init
 	case f.outpaint != "":
-		return Wrap(what+", --outpaint "+f.outpaint, e.Cause())
+		source += ", --outpaint " + f.outpaint
 	case f.mask != "":
-		return Wrap(what+", --mask "+f.mask, e.Cause())
-	default:
-		return Wrap(what, e.Cause())
+		source += ", --mask " + f.mask
 	}
+	return Wrap(source, refused.Cause())
 }
 
-// maxCodeLoss is the loss of the codes in the kept part, 0 to 255, above which a warning is
-// printed.
+// maxCodeLoss is the mean change of the kept part by the model's codes, of 255, above which a note
+// is printed: below it the eye sees none.
 const maxCodeLoss = 12
 
-// NoteLoss prints a note if the model's codes lose much of what is kept, see outputs.Job.Lost.
+// NoteLoss prints a note if the model's codes lose much of the part that is kept.
 func (f *Picture) NoteLoss(lost float64) {
 	switch {
 	case lost <= maxCodeLoss:

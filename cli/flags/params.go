@@ -16,7 +16,7 @@ import (
 	"unmask/samplers"
 )
 
-// Int adds a flag of a whole number. *to gets the default, p.Default, at once.
+// Int adds a flag of a whole number. *value gets the default, p.Default, at once.
 func Int(f *pflag.FlagSet, value *int, p param.Param) { IntP(f, value, "", p) }
 
 // IntP is Int with a one-letter name, such as n for -n; "" for none.
@@ -28,6 +28,8 @@ func IntP(f *pflag.FlagSet, value *int, shorthand string, p param.Param) {
 // Float adds a flag of a number. *to gets the default, p.Default, at once.
 func Float(f *pflag.FlagSet, value *float64, p param.Param) { addNumber(f, value, "", p, p.Float) }
 
+// addNumber adds a flag whose texts parse reads. It panics for a default out of the parameter's
+// range, which is a mistake in the program.
 func addNumber[T any](f *pflag.FlagSet, value *T, shorthand string, p param.Param,
 	parse func(text string) (T, error)) {
 	set := func(text string) (err error) {
@@ -44,7 +46,8 @@ func addNumber[T any](f *pflag.FlagSet, value *T, shorthand string, p param.Para
 func Seed(f *pflag.FlagSet, seed *uint64, name, help string) {
 	p := param.Param{Name: name, Kind: param.Whole, Default: "0", Help: help}
 	Var(f, p, func(text string) (err error) {
-		if *seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+		*seed, err = strconv.ParseUint(text, 10, 64)
+		if err != nil {
 			return &param.Error{
 				Name:  name,
 				Found: param.Quote(text),
@@ -64,8 +67,11 @@ func Var(f *pflag.FlagSet, p param.Param, set func(text string) error) *pflag.Fl
 // paramValue is a pflag.Value of a parameter.
 type paramValue struct {
 	param.Param
-	text string // the latest value, as given
-	set  func(text string) error
+
+	// text is the latest value, as the user wrote it.
+	text string
+
+	set func(text string) error
 }
 
 // String returns the text.
@@ -117,7 +123,8 @@ func ExplainError(err error) error {
 	return e
 }
 
-// AllowedWords returns the values of a flag added by this package, nil if they are not words.
+// AllowedWords returns the values that a flag added by this package may have, nil if they are not
+// words.
 func AllowedWords(f *pflag.Flag) []string {
 	if v, ok := f.Value.(*paramValue); ok {
 		return v.Words
@@ -125,7 +132,7 @@ func AllowedWords(f *pflag.Flag) []string {
 	return nil
 }
 
-// SuggestNames returns the flags in a set whose names are like the unknown one in err, an error of
+// SuggestNames returns the flags of a set whose names are like the unknown one in err, an error of
 // pflag.
 func SuggestNames(f *pflag.FlagSet, err error) (names []string) {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
@@ -136,14 +143,14 @@ func SuggestNames(f *pflag.FlagSet, err error) (names []string) {
 	return param.Nearest(unknown.GetSpecifiedName(), names)
 }
 
-// ChangedValues returns the values of the flags that were given, by name.
+// ChangedValues returns the values of the flags that the user set, by name.
 func ChangedValues(f *pflag.FlagSet) map[string]string {
 	values := map[string]string{}
 	f.Visit(func(g *pflag.Flag) { values[g.Name] = g.Value.String() })
 	return values
 }
 
-// CommandLine returns a command line with the flags that were given, except for those in leftOut.
+// CommandLine returns a command with the flags that the user set, except for those in omitted.
 func CommandLine(command string, f *pflag.FlagSet, omitted ...string) string {
 	f.Visit(func(g *pflag.Flag) {
 		if !slices.Contains(omitted, g.Name) {

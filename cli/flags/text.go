@@ -17,13 +17,17 @@ import (
 // Text holds the flags for what texts begin with, and for the tokens that they may have.
 type Text struct {
 	Constraints
-	Length int            // --length, 0 for the model's
-	Inputs []unmask.Input // of --prompts, set by Check, or set by the caller without the flag
+
+	// Length is --length, 0 for the model's.
+	Length int
+
+	// Inputs are those of --prompts, which Check reads. A caller without the flag may set them.
+	Inputs []unmask.Input
 
 	prompt   string
 	infill   string
-	prompts  string
-	tokensIn string
+	prompts  string // a file's name
+	tokensIn string // a file's name
 	special  bool
 	chat     chatFlags
 }
@@ -47,7 +51,8 @@ func (t *Text) Register(f *pflag.FlagSet) {
 	t.chat.register(f)
 }
 
-// noteSpecialTokens says once that a prompt spells special tokens.
+// noteSpecialTokens prints a note if a prompt spells special tokens: users who paste a template of
+// their own would see them read as text, and get poor answers.
 func (t *Text) noteSpecialTokens(text *prompt.Text) {
 	if text == nil || t.special {
 		return
@@ -75,16 +80,20 @@ func Length(f *pflag.FlagSet, length *int) {
 // if needed.
 func (t *Text) Check(f *pflag.FlagSet) (err error) {
 	for _, text := range []*string{&t.prompt, &t.infill} {
-		if *text == "-" {
-			if *text, err = readStdin(); err != nil {
-				return err
-			}
+		if *text != "-" {
+			continue
+		}
+		*text, err = readStdin()
+		if err != nil {
+			return err
 		}
 	}
 	if err := t.chat.check(f); err != nil {
 		return err
 	}
-	switch prompted := t.prompt != "" || t.infill != ""; {
+
+	prompted := t.prompt != "" || t.infill != ""
+	switch {
 	case t.prompt != "" && t.infill != "":
 		return Usagef("--prompt and --infill together, want one of them")
 	case t.chat.hasMessages() && prompted:
@@ -94,16 +103,15 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 	case t.prompts == "":
 		return nil
 	}
-	for _, other := range []string{"prompt", "infill", "tokens-in", "chat", "messages", "watch",
+	// --watch and --trace show one prompt's positions.
+	for _, name := range []string{"prompt", "infill", "tokens-in", "chat", "messages", "watch",
 		"trace"} {
-		if f.Changed(other) {
-			return Usagef("--prompts and --%s together, want one of them", other)
+		if f.Changed(name) {
+			return Usagef("--prompts and --%s together, want one of them", name)
 		}
 	}
-	if t.Inputs, err = readInputs(t.prompts); err != nil {
-		return Wrap("--prompts", err)
-	}
-	return nil
+	t.Inputs, err = readInputs(t.prompts)
+	return Wrap("--prompts", err)
 }
 
 // MaxSchema bounds the file of a schema, in bytes.
@@ -122,7 +130,8 @@ func (t *Text) Request(m *unmask.Model,
 	}
 	t.noteSpecialTokens(m.Text)
 	if t.schema != "" {
-		if r.Schema, err = atomicfile.ReadSmall(t.schema, MaxSchema); err != nil {
+		r.Schema, err = atomicfile.ReadSmall(t.schema, MaxSchema)
+		if err != nil {
 			return r, Wrap("--schema", err)
 		}
 	}
@@ -130,10 +139,13 @@ func (t *Text) Request(m *unmask.Model,
 		r.Tokens, err = export.ReadPrompt(m, t.tokensIn, t.Length)
 		return r, Wrap("--tokens-in", err)
 	}
-	if r.Variables, err = t.chat.variables.Values(); err != nil {
+
+	r.Variables, err = t.chat.variables.Values()
+	if err != nil {
 		return r, err
 	}
-	if c, err := m.Chat(); t.chat.system != "" && err == nil && !c.WritesSystem() {
+	c, err := m.Chat()
+	if t.chat.system != "" && err == nil && !c.WritesSystem() {
 		return r, Usagef("--system: the model's template leaves system messages out")
 	}
 	r.Messages, err = t.chat.readMessages()

@@ -27,9 +27,14 @@ type Hub struct {
 	nats string
 	log  string
 
-	keepOpen bool // another run follows this one
-	open     *fleet.Hub
-	watch    func(fleet.Status)
+	// keepOpen says that another run follows this one, for which the hub stays open.
+	keepOpen bool
+
+	// open is the hub between two runs, nil before the first and after the last.
+	open *fleet.Hub
+
+	// watch shows the state of the current run.
+	watch func(fleet.Status)
 }
 
 // Register adds the flags.
@@ -43,7 +48,8 @@ func (h *Hub) Register(f *pflag.FlagSet) {
 // Enabled reports whether other machines may join.
 func (h *Hub) Enabled() bool { return h.hub != "" || h.nats != "" }
 
-// KeepOpen sets whether another run follows the next one.
+// KeepOpen sets whether another run follows the next one. The hub then stays open after it, so that
+// workers need not join again.
 func (h *Hub) KeepOpen(another bool) { h.keepOpen = another }
 
 // Close closes a hub that was kept for another run.
@@ -104,14 +110,16 @@ func processorName(threads int) string { return cpu.New(cpu.Options{Threads: thr
 
 // runHub makes a run with all workers that join. what names its outputs, in the plural; secrets is
 // the file in which the hub keeps its identity.
-func (h *Hub) runHub(ctx context.Context, secrets, what string, e Spec, r fleet.Run) error {
-	var err error
-	if r.Trees, err = e.fileTrees(); err != nil {
+func (h *Hub) runHub(ctx context.Context, secrets, what string, e Spec, r fleet.Run) (err error) {
+	r.Trees, err = e.fileTrees()
+	if err != nil {
 		return err
 	}
-	if r.Spec, err = json.Marshal(e); err != nil {
+	r.Spec, err = json.Marshal(e)
+	if err != nil {
 		return err
 	}
+
 	p := terminal.NewProgress(what, int64(r.N))
 	defer p.Close()
 	h.watch = h.progressWatcher(p)
@@ -129,10 +137,14 @@ func (h *Hub) runHub(ctx context.Context, secrets, what string, e Spec, r fleet.
 		}
 		terminal.Logf("workers join by: unmask worker --join %q", h.open.JoinLine())
 	}
-	hub := h.open
-	if err = hub.Run(ctx, r); err != nil || !h.keepOpen {
-		finished := err == nil || errors.Is(err, context.DeadlineExceeded) // nobody begins it again
-		err = cmp.Or(err, hub.Close(finished))
+
+	err = h.open.Run(ctx, r)
+	if err != nil || !h.keepOpen {
+		// Workers end with a hub that is finished, and wait for one that will begin again. Nobody
+		// begins a run again whose time is over.
+		finished := err == nil || errors.Is(err, context.DeadlineExceeded)
+		closeErr := h.open.Close(finished)
+		err = cmp.Or(err, closeErr)
 		h.open = nil
 	}
 	if errors.Is(err, context.Canceled) {
@@ -142,7 +154,7 @@ func (h *Hub) runHub(ctx context.Context, secrets, what string, e Spec, r fleet.
 	return err
 }
 
-// progressWatcher returns a function that displays a hub's state, called each second.
+// progressWatcher returns a function that shows a hub's state. The hub calls it each second.
 func (h *Hub) progressWatcher(p *terminal.Progress) func(fleet.Status) {
 	shownAt := time.Now()
 	return func(s fleet.Status) {

@@ -69,7 +69,8 @@ func (h *Hub) MeasurePoints(ctx context.Context, name string, j *experiments.Jou
 	if err := experiments.CheckPoints(task, list); err != nil {
 		return err
 	}
-	if measure.Progress = nil; task.Kind != "text" {
+	measure.Progress = nil
+	if task.Kind != "text" {
 		measure.Judge = ""
 	}
 	e := Spec{

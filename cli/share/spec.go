@@ -127,7 +127,8 @@ func (e *Spec) fileTrees() (list []fleet.Tree, err error) {
 		}
 		place := *f.path
 		if _, err := os.Stat(place); err != nil && f.isModel {
-			if place, err = catalog.Locate(context.Background(), place, nil); err != nil {
+			place, err = catalog.Locate(context.Background(), place, nil)
+			if err != nil {
 				return nil, err
 			}
 		}
