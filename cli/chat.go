@@ -134,7 +134,8 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		out:       stdout,
 		store:     kvcache.NewStore(int64(f.keepGB * 1e9)),
 	}
-	if c.template, err = m.Chat(); err != nil {
+	c.template, err = m.Chat()
+	if err != nil {
 		return wrapError("--model "+f.model, err)
 	}
 	if f.system != "" && !c.template.WritesSystem() {
@@ -185,7 +186,8 @@ func (c *conversation) answerMessages(ctx context.Context, read func() (string, 
 func readMessage(lines *bufio.Scanner) (message string, err error) {
 	for lines.Scan() {
 		before, continues := strings.CutSuffix(lines.Text(), `\`)
-		if message += before; !continues {
+		message += before
+		if !continues {
 			return message, nil
 		}
 		message += "\n"
@@ -363,7 +365,8 @@ func (c *conversation) generateAnswer(parent context.Context, r generate.Request
 		Size:  1,
 		Store: c.store,
 	}, slices.Values([]generate.Request{r})) {
-		if err = failed; err != nil {
+		err = failed
+		if err != nil {
 			break
 		}
 		if c.watcher != nil {
@@ -383,7 +386,8 @@ func (c *conversation) generateAnswer(parent context.Context, r generate.Request
 	if c.watcher != nil {
 		c.watcher.Clear()
 	}
-	if stopped = parent.Err() == nil && errors.Is(err, context.Canceled); stopped {
+	stopped = parent.Err() == nil && errors.Is(err, context.Canceled)
+	if stopped {
 		terminal.Logf("stopped")
 		err = nil
 	}

@@ -102,7 +102,8 @@ func (d *deviceFlags) loadModel(ctx context.Context) (*unmask.Model, error) {
 	if err != nil {
 		return nil, refuseModelName(err)
 	}
-	if d.deviceName = m.Backend.Name(); m.Source != nil {
+	d.deviceName = m.Backend.Name()
+	if m.Source != nil {
 		d.precision = m.Precision.String()
 		d.as = m.Source.KindOverride
 	}

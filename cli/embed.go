@@ -106,7 +106,8 @@ func (f *embedFlags) run(ctx context.Context, file string) error {
 	list := make([]*embed.Text, len(records))
 	cut := 0
 	for i, r := range records {
-		if list[i], err = e.Tokenize(r.Sequence, f.Options); err != nil {
+		list[i], err = e.Tokenize(r.Sequence, f.Options)
+		if err != nil {
 			return fmt.Errorf("text %d (%.40s): %w", i+1, r.Name, err)
 		}
 		cut += min(list[i].Truncated, 1)

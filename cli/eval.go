@@ -90,7 +90,8 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	}
 	var as *metrics.Retokenizer
 	if f.mdlm {
-		if as, err = judge.Retokenizer(); err != nil {
+		as, err = judge.Retokenizer()
+		if err != nil {
 			return usagef("%v", wrapError("--mdlm", err))
 		}
 	}

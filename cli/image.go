@@ -183,7 +183,8 @@ func (f *imageFlags) prepareJob(ctx context.Context, m *unmask.Model,
 		return nil, e, err
 	}
 	r.Seed = f.seed
-	if j, err = outputs.Prepare(ctx, m, r, inputs, f.n, f.batch); err != nil {
+	j, err = outputs.Prepare(ctx, m, r, inputs, f.n, f.batch)
+	if err != nil {
 		return nil, e, f.NameFlag(err)
 	}
 	for i := range max(1, len(inputs)) {
@@ -234,7 +235,8 @@ func (f *imageFlags) makePictures(ctx context.Context, j *outputs.Job, s runs.Se
 			outputs.Hooks{Behind: f.threads > 1, Step: out.RecordFilm})
 	}
 	written, closed := out.Close(err)
-	if err = outputs.RunError(err, closed); err != nil && !errors.Is(err, errInterrupted) {
+	err = outputs.RunError(err, closed)
+	if err != nil && !errors.Is(err, errInterrupted) {
 		return err
 	}
 	if n := out.Written(); n > 0 {

@@ -68,7 +68,8 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, names 
 	err error) {
 	var inside []export.Quantity
 	if names != "" {
-		if inside, err = export.ParseQuantities(names); err != nil {
+		inside, err = export.ParseQuantities(names)
+		if err != nil {
 			return usagef("--%v", err)
 		}
 	}
@@ -77,7 +78,8 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, names 
 	}
 	var records []fasta.Record
 	if texts != "" {
-		if records, err = readRecords(texts, false); err != nil {
+		records, err = readRecords(texts, false)
+		if err != nil {
 			return wrapError(texts, err)
 		}
 	}
@@ -102,7 +104,8 @@ func textLogits(ctx context.Context, m *unmask.Model, list []fasta.Record, out s
 	for i, r := range list {
 		var err error
 		names[i] = r.Name
-		if texts[i], err = m.Text.Tokens(r.Sequence); err == nil && len(texts[i]) > m.Spec().Length() {
+		texts[i], err = m.Text.Tokens(r.Sequence)
+		if err == nil && len(texts[i]) > m.Spec().Length() {
 			err = fmt.Errorf("the text is %d tokens with those around it, want at most %d",
 				len(texts[i]), m.Spec().Length())
 		}

@@ -42,7 +42,8 @@ func (s *stdoutWriter) Write(p []byte) (int, error) {
 	if err != nil {
 		n = min(n, written)
 	}
-	if err = wrapError("standard output", atomicfile.WithoutPath(err)); s.err == nil {
+	err = wrapError("standard output", atomicfile.WithoutPath(err))
+	if s.err == nil {
 		s.err = err
 	}
 	return n, err

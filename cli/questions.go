@@ -109,7 +109,8 @@ func (a *questionLine) parse(line string, answers bool) (err error) {
 	if err := jsonline.DecodeStrict([]byte(line), a); err != nil {
 		return err
 	}
-	if a.state, err = decide.ReadState(a.State); err != nil {
+	a.state, err = decide.ReadState(a.State)
+	if err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Questions)) {

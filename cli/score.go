@@ -180,7 +180,8 @@ func (f *scoreFlags) scoreFile(ctx context.Context, file string) error {
 	}
 	var mutations []string
 	if f.mutations != "" {
-		if mutations, err = readLines(f.mutations); err != nil {
+		mutations, err = readLines(f.mutations)
+		if err != nil {
 			return wrapError("--mutations", err)
 		}
 	}
@@ -193,7 +194,8 @@ func (f *scoreFlags) scoreFile(ctx context.Context, file string) error {
 		for _, name := range f.also {
 			d := f.deviceFlags
 			d.model = name
-			if m, err = d.loadModel(ctx); err != nil {
+			m, err = d.loadModel(ctx)
+			if err != nil {
 				return err
 			}
 			models = append(models, m)
@@ -224,7 +226,8 @@ func (f *scoreFlags) scoreFile(ctx context.Context, file string) error {
 
 // tokenize reads the tokens of a sequence and its mutations, and checks the positions to score.
 func (s *sequence) tokenize(m *unmask.Model, mutations []string, positions []int) (err error) {
-	if s.tokens, err = scores.EncodeText(m, s.Sequence); err != nil {
+	s.tokens, err = scores.EncodeText(m, s.Sequence)
+	if err != nil {
 		return err
 	}
 	if n := len(s.tokens); positions != nil && positions[len(positions)-1] >= n {
@@ -349,7 +352,8 @@ func readAll(r io.Reader) (string, error) {
 // around them and the empty ones.
 func nonEmptyLines(text string, err error) (list []string, _ error) {
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
+		line = strings.TrimSpace(line)
+		if line != "" {
 			list = append(list, line)
 		}
 	}

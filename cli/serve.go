@@ -133,10 +133,12 @@ func (f *serveFlags) setLog() error {
 // checkFlags returns the models to serve and how they are loaded, or what is wrong with the flags.
 func (f *serveFlags) checkFlags() (models []server.NamedModel, o unmask.Options, err error) {
 	o, err = f.deviceFlags.loadOptions()
-	if err = cmp.Or(f.setLog(), err, f.checkAccess()); err != nil {
+	err = cmp.Or(f.setLog(), err, f.checkAccess())
+	if err != nil {
 		return nil, o, err
 	}
-	if models, err = server.ParseModels(f.models); err != nil {
+	models, err = server.ParseModels(f.models)
+	if err != nil {
 		return nil, o, usagef("%v", wrapError("--model", err))
 	}
 	for flag, names := range map[string]map[string]string{
@@ -151,7 +153,8 @@ func (f *serveFlags) checkFlags() (models []server.NamedModel, o unmask.Options,
 	}
 	f.calibrations = map[string]decide.Calibration{}
 	for name, file := range f.calibrationFiles {
-		if f.calibrations[name], err = decide.ReadCalibration(file); err != nil {
+		f.calibrations[name], err = decide.ReadCalibration(file)
+		if err != nil {
 			return nil, o, wrapError("--calibration "+name, err)
 		}
 	}
@@ -165,7 +168,8 @@ func (f *serveFlags) run(ctx context.Context) error {
 	}
 	f.options.Timeout = time.Duration(f.timeout) * time.Second
 	f.options.Memory = int64(f.memoryGB * 1e9)
-	if f.options.Keep = int64(f.keepGB * 1e9); f.options.Keep == 0 {
+	f.options.Keep = int64(f.keepGB * 1e9)
+	if f.options.Keep == 0 {
 		f.options.Keep = -1
 	}
 	f.options.Version = buildinfo.Version()
@@ -191,7 +195,8 @@ func (f *serveFlags) run(ctx context.Context) error {
 			if err == nil {
 				terminal.Logf("ready")
 			}
-			if loaded <- err; err != nil {
+			loaded <- err
+			if err != nil {
 				cancel()
 			}
 		}()
@@ -228,7 +233,8 @@ func (f *serveFlags) checkAccess() (err error) {
 	case (f.listen.Cert == "") != (f.listen.Key == ""):
 		return usagef("--tls-cert or --tls-key is missing, want both or neither")
 	case f.keys != "":
-		if f.options.Keys, err = server.LoadKeys(f.keys); err != nil {
+		f.options.Keys, err = server.LoadKeys(f.keys)
+		if err != nil {
 			return fmt.Errorf("--keys %s: %w", f.keys, err)
 		}
 	case !f.noKeys:
@@ -261,7 +267,8 @@ func (f *serveFlags) reloadKeys(ctx context.Context, hangups <-chan struct{}) {
 // loadModels adds the models.
 func (f *serveFlags) loadModels(ctx context.Context, s *server.Server, models []server.NamedModel,
 	o unmask.Options) (err error) {
-	if o.Backend, err = open.Device(o.Device, o.Threads); err != nil {
+	o.Backend, err = open.Device(o.Device, o.Threads)
+	if err != nil {
 		return err
 	}
 	for _, n := range models {

@@ -134,7 +134,8 @@ func (f *speechFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 		Preset:    f.preset,
 		Overrides: overrides,
 	}
-	if r.Words, r.Voice, err = f.readVoice(m, f.voice); err != nil {
+	r.Words, r.Voice, err = f.readVoice(m, f.voice)
+	if err != nil {
 		return err
 	}
 	if f.codes != "" {
@@ -215,7 +216,8 @@ type soundFile struct {
 // writeSamples writes a part of the sound.
 func (s *soundFile) writeSamples(x []float32) (err error) {
 	if s.writer == nil {
-		if s.writer, err = sound.NewWriter(s.out, s.flags.format, s.rate, -1); err != nil {
+		s.writer, err = sound.NewWriter(s.out, s.flags.format, s.rate, -1)
+		if err != nil {
 			return err
 		}
 	}

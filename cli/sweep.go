@@ -123,7 +123,8 @@ func (d *deviceFlags) newMeasurement(ctx context.Context, kind string, judge tas
 // openJournal opens the journal at name and reports an incomplete end that a crash left.
 func (m *measurement) openJournal(name string) (err error) {
 	m.name = name
-	if m.journal, err = experiments.OpenJournal(name, m.settings); err == nil {
+	m.journal, err = experiments.OpenJournal(name, m.settings)
+	if err == nil {
 		logDropped(name, m.journal.Dropped)
 	}
 	return err

@@ -114,7 +114,8 @@ func (f *evalTasksFlags) run(ctx context.Context, set *pflag.FlagSet, name strin
 		return err
 	}
 	defer in.Close()
-	if f.task.Tasks, err = tasks.ReadItems(in); err != nil {
+	f.task.Tasks, err = tasks.ReadItems(in)
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	m, err := f.newMeasurement(ctx, "text", f.task, &f.Hub)

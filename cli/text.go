@@ -105,7 +105,8 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return wrapError("--out", err)
 	}
 	err = f.generateTexts(ctx, cmd, overrides, out)
-	if err = outputs.RunError(err, wrapError("--out", out.Close(err))); f.out == "" {
+	err = outputs.RunError(err, wrapError("--out", out.Close(err)))
+	if f.out == "" {
 		return err
 	}
 	return printWritten(err, f.out)
@@ -132,7 +133,8 @@ func (f *textFlags) generateTexts(ctx context.Context, cmd *cobra.Command,
 	logNotes(j.Requests.TemplateNote())
 	var s runs.Settings
 	if strings.HasSuffix(f.out, ".jsonl") { // the only output that they are for
-		if s, err = j.Settings(f.precision); err != nil {
+		s, err = j.Settings(f.precision)
+		if err != nil {
 			return wrapError("model "+f.model, err)
 		}
 	}

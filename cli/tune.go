@@ -105,7 +105,8 @@ func (f *tuneFlags) run(ctx context.Context) error {
 	if len(all) == 0 {
 		return errInterrupted
 	}
-	if err = f.printFrontier(task, all); err == nil && terminal.StopRequested(ctx) {
+	err = f.printFrontier(task, all)
+	if err == nil && terminal.StopRequested(ctx) {
 		err = errInterrupted
 	}
 	return err

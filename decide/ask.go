@@ -253,7 +253,8 @@ func knockout(n int, scorePairs func(pairs [][]int) ([]float64, error)) ([]float
 
 		remaining = slices.Clone(remaining[paired:])
 		for i, pair := range pairs {
-			winner, loser := pair[0], pair[1]
+			winner := pair[0]
+			loser := pair[1]
 			if odds[i] < 0 {
 				winner, loser = loser, winner
 			}

@@ -15,8 +15,9 @@ import (
 
 // encoded is a prompt with its answer: tokens[from:to] are the answer's.
 type encoded struct {
-	tokens   []int32
-	from, to int
+	tokens []int32
+	from   int
+	to     int
 
 	// textBytes is the length of the prompt's text.
 	textBytes int
@@ -143,14 +144,16 @@ type sharedState struct {
 
 	// head are the first tokens of a prompt about the whole state, and endHead those of the same
 	// prompt about its end. What follows them is equal.
-	head, endHead []int32
+	head    []int32
+	endHead []int32
 
 	// whole counts the prompts that were encoded whole.
 	whole int
 
 	// textBytes and tokens are the most that a prompt encoded whole had. A longer one is encoded
 	// whole, because only that finds out whether it is within the model's limits.
-	textBytes, tokens int
+	textBytes int
+	tokens    int
 }
 
 // minEnd is the least length of the end of a state in bytes: several words, so that those beside

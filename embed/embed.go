@@ -174,7 +174,9 @@ func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]floa
 			}
 			from, to := e.pooledRows(list[i], o)
 			textStates := states[:(to-from)*width]
-			if states, vectors[i] = states[len(textStates):], textStates; !o.PerToken {
+			states = states[len(textStates):]
+			vectors[i] = textStates
+			if !o.PerToken {
 				vectors[i], err = e.poolVector(textStates, width, from, o)
 			}
 		}
@@ -221,7 +223,8 @@ func (e *Embedder) poolVector(states []float32, width, first int, o Options) ([]
 	}
 	n := len(layers)
 	unit := o.Normalize || o.Dimensions > 0 && n > 0 && layers[n-1].weight == nil
-	if v = v[:min(len(v), cmp.Or(o.Dimensions, e.folder.dimensions))]; unit {
+	v = v[:min(len(v), cmp.Or(o.Dimensions, e.folder.dimensions))]
+	if unit {
 		v = new(layer).apply(v)
 	}
 	out := make([]float32, len(v))

@@ -119,7 +119,8 @@ func (f *folder) readTransformer(files fs.FS) error {
 	v := &model.Values{}
 	direction := readValues(files, "tokenizer.json").Object("truncation").Text("direction")
 	side := cmp.Or(t.Text("truncation_side"), strings.ToLower(direction), "right")
-	if f.truncateLeft = side == "left"; !f.truncateLeft && side != "right" {
+	f.truncateLeft = side == "left"
+	if !f.truncateLeft && side != "right" {
 		t.Fail("truncation_side is %.40q, want left or right", side)
 	}
 	for i := 0; i < len(weights.SentenceTransformerFiles) && len(v.Keys) == 0 && v.Err == nil; i++ {
@@ -205,7 +206,8 @@ func (f *folder) readDense(files fs.FS, dir string, width int) (int, error) {
 		v.Fail("activation_function is %.60q, want Identity, Tanh, ReLU, GELU or Sigmoid of torch", kind)
 	}
 	sub, err := fs.Sub(files, dir)
-	if err = cmp.Or(v.Err, err); err != nil {
+	err = cmp.Or(v.Err, err)
+	if err != nil {
 		return 0, err
 	}
 	set, err := weights.OpenFS(sub, ".")
@@ -218,11 +220,13 @@ func (f *folder) readDense(files fs.FS, dir string, width int) (int, error) {
 	if !ok || len(t.Shape) != 2 || t.Shape[1] != width {
 		return 0, fmt.Errorf("%s: linear.weight does not fit, want a matrix for %d numbers", dir, width)
 	}
-	if dense.weight, err = t.Floats(); err != nil {
+	dense.weight, err = t.Floats()
+	if err != nil {
 		return 0, err
 	}
 	if b, ok := set.Get("linear.bias"); ok {
-		if dense.bias, err = b.Floats(); err == nil && len(dense.bias) != t.Shape[0] {
+		dense.bias, err = b.Floats()
+		if err == nil && len(dense.bias) != t.Shape[0] {
 			err = fmt.Errorf("%s: linear.bias has %d numbers, want %d", dir, len(dense.bias), t.Shape[0])
 		}
 	}

@@ -131,7 +131,8 @@ func (t Table) metricCharts(prefix, metric string) (metricCharts []Chart) {
 		entropy = entropy.withCurves(t, methods, nil, metric, t.atMetric("entropy"))
 	}
 	for _, c := range []Chart{steps, time, entropy} {
-		if c.SampleNote = t.sampleNote(); len(c.Curves) > 0 {
+		c.SampleNote = t.sampleNote()
+		if len(c.Curves) > 0 {
 			metricCharts = append(metricCharts, c)
 		}
 	}

@@ -88,8 +88,9 @@ const scoreSplits = 10
 func (s *ImageScorer) AddFeatures(features, logits []float32) (err error) {
 	if logits != nil && s.n >= scoreSplits {
 		if s.score == nil {
-			if s.score, err = metrics.NewInceptionScore(len(logits), scoreSplits,
-				metrics.Permutation(2020, s.n)); err != nil {
+			s.score, err = metrics.NewInceptionScore(len(logits), scoreSplits,
+				metrics.Permutation(2020, s.n))
+			if err != nil {
 				return err
 			}
 		}
@@ -123,7 +124,8 @@ func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 	frechet := Measure{Value: d}
 	all := len(s.features) == s.moments.Count()
 	if all && s.network.Width() <= maxErrorWidth && len(s.features) >= 2*JackknifeGroups {
-		if frechet.LeaveOneOut, err = s.leaveOneOut(ctx); err != nil {
+		frechet.LeaveOneOut, err = s.leaveOneOut(ctx)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -165,7 +167,8 @@ func (s *ImageScorer) leaveOneOut(ctx context.Context) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out[g], err = metrics.Frechet(part, s.reference.Gaussian); err != nil {
+		out[g], err = metrics.Frechet(part, s.reference.Gaussian)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -61,7 +61,8 @@ func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 		return nil, err
 	}
 	var data []byte
-	if j.log, data, err = runs.OpenLog(name, first); err != nil {
+	j.log, data, err = runs.OpenLog(name, first)
+	if err != nil {
 		return nil, err
 	}
 	if bytes.HasPrefix(first, data) { // cut within its first line, or empty

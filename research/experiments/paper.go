@@ -138,7 +138,8 @@ func (g Grid) addPoints(points []Point, steps []int, repeats int, p Point) []Poi
 	p.Length = g.Length
 	for _, p.Steps = range steps {
 		for seed := range repeats {
-			if p.Seed = uint64(seed); !slices.Contains(points, p) {
+			p.Seed = uint64(seed)
+			if !slices.Contains(points, p) {
 				points = append(points, p)
 			}
 		}

@@ -209,7 +209,8 @@ func (p Plan) checkSize() error {
 	}
 	size := 1
 	for _, n := range lists {
-		if size *= n; size > maxPoints {
+		size *= n
+		if size > maxPoints {
 			return fmt.Errorf("plan has more than %d points", maxPoints)
 		}
 	}

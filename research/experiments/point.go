@@ -158,7 +158,8 @@ func (r *Result) generate(ctx context.Context, t Task, progress func(share float
 	if err != nil {
 		return err
 	}
-	if o, err = o.Check(t.Model); err != nil {
+	o, err = o.Check(t.Model)
+	if err != nil {
 		return err
 	}
 	r.Recipe = strings.Join(o.Recipe.DiffFrom(t.ModelRecipe), " ")

@@ -24,7 +24,8 @@ func (c *Chart) Write(dir string) (names []string, err error) {
 		".pdf": func() ([]byte, error) { return PDF([]Chart{*c}) },
 	} {
 		name := filepath.Join(dir, c.Name+extension)
-		if files[name], err = draw(); err != nil {
+		files[name], err = draw()
+		if err != nil {
 			return nil, err
 		}
 		names = append(names, name)
