@@ -26,9 +26,9 @@ type Display struct {
 	Name string
 }
 
-// MakeSamples makes samples of a job and puts them to out; see outputs.MakeSamples. h's own hooks run too.
-// The first signal ends the run after a step, with an error that is outputs.ErrStopped; see
-// WithSignals.
+// MakeSamples makes samples of a job and puts them to out; see outputs.MakeSamples. h's own hooks
+// run too. The first signal ends the run after a step, with an error that is outputs.ErrStopped;
+// see WithSignals.
 func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Span,
 	out outputs.Output, h outputs.Hooks) error {
 	trace, err := outputs.OpenTrace(s.Trace, s.Name, j, Log)
