@@ -38,7 +38,7 @@ func newCodec(src *model.Source) (*Codec, error) {
 	ratios := f.Acoustic.Ratios
 	c := &Codec{Quantizers: make([]quantizer, books), Narrow: nn.NewLinear(wide, latent),
 		In: newConv(channels, latent, taps), Blocks: make([]block, len(ratios)), rate: f.Rate, frame: 1,
-		window: usualWindow}
+		window: defaultWindow}
 	blocks := z.Count("acoustic_decoder.block.", ".snake1.alpha")
 	switch {
 	case z.Err != nil:
@@ -64,6 +64,7 @@ func newCodec(src *model.Source) (*Codec, error) {
 		c.Blocks[i] = newBlock(channels, r)
 		channels /= 2
 	}
+	// From the last block to the first: how far a sample depends on the rows around it.
 	reach := side
 	for i := range slices.Backward(c.Blocks) {
 		b := &c.Blocks[i]
@@ -77,15 +78,18 @@ func newCodec(src *model.Source) (*Codec, error) {
 	return c, nil
 }
 
+// newConv returns a convolution without weights.
 func newConv(out, in, taps int) conv {
 	return conv{Weight: weights.Param{Shape: []int{out, in, taps}},
 		Bias: weights.Param{Shape: []int{out}}}
 }
 
+// newSnake returns an activation of so many channels without weights.
 func newSnake(channels int) snake {
 	return snake{Alpha: weights.Param{Shape: []int{1, channels, 1}}}
 }
 
+// newBlock returns a block without weights that makes a sound ratio times as long.
 func newBlock(in, ratio int) block {
 	out := in / 2
 	residual := func() unit {

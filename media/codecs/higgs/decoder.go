@@ -20,26 +20,29 @@ const (
 
 // soundSpan is where the sound is in workspace.x.
 type soundSpan struct {
-	first, n      int // rows
-	all           int // with those before and after, which have no meaning
-	before, after int // of the n: rows outside the window that is wanted
+	first int // the first row
+	n     int // rows
+	all   int // rows with those before and after, which have no meaning
+
+	// before and after are how many of the n rows lie outside the window that is wanted.
+	before, after int
 }
 
-// within returns the sound of the window and at most reach rows on each side.
+// within returns the sound of the window and at most reach rows on each side: what follows depends
+// on no more.
 func (s soundSpan) within(reach int) soundSpan {
 	before := max(0, s.before-reach)
 	after := max(0, s.after-reach)
-	s.first = s.first + before
-	s.n = s.n - before - after
-	s.before = s.before - before
-	s.after = s.after - after
+	s.first += before
+	s.n -= before + after
+	s.before -= before
+	s.after -= after
 	return s
 }
 
 // resize makes room for a window of frames.
 func (c *Codec) resize(frames int) {
-	w := &c.w
-	b := c.b
+	w, b := &c.w, c.b
 	if w.frames >= frames {
 		return
 	}
@@ -49,7 +52,9 @@ func (c *Codec) resize(frames int) {
 	w.sum = b.New(frames, c.Narrow.Weight.Shape[1])
 	w.latent = b.New(frames+1, channels)
 	w.padded = b.New(frames+2*side, channels)
-	n := frames
+
+	// The largest that each of the buffers x, h and y holds in some block.
+	n := frames // rows of the block's input
 	x := frames * c.In.out
 	h := 0
 	y := 0
@@ -58,7 +63,7 @@ func (c *Codec) resize(frames int) {
 		h = max(h, (n+2)*k.Up.in)
 		up := (n + 1) * k.Up.out
 		n *= k.ratio
-		longest := n + dilations[2]*(side+1) + side
+		longest := n + dilations[2]*(side+1) + side // with the zeros around each phase
 		x = max(x, up)
 		y = max(y, up, longest*k.Unit1.Wide.out)
 		h = max(h, longest*k.Unit1.Wide.in)
@@ -70,39 +75,44 @@ func (c *Codec) resize(frames int) {
 	w.sound = make([]float32, frames*c.frame)
 }
 
-// drawSound leaves the sound of codes [frames, books] in workspace.y, without that of so many
+// drawSound leaves the sound of codes [frames, codebooks] in workspace.y, without that of so many
 // frames before and after the window, and returns where it begins.
 func (c *Codec) drawSound(codes []int32, before, after int) int {
-	w := &c.w
-	b := c.b
+	w, b := &c.w, c.b
 	frames := len(codes) / c.Codebooks()
+
+	// the sum of the codebooks' latents
 	for i := range c.Quantizers {
 		q := &c.Quantizers[i]
 		w.indexes = w.indexes[:0]
 		for f := range frames {
 			w.indexes = append(w.indexes, codes[f*len(c.Quantizers)+i])
 		}
-		if b.Gather(w.code, q.table, w.indexes); i == 0 {
-			q.Out.Apply(b, w.sum, w.code, frames, backend.Identity)
+		b.Gather(w.code, q.table, w.indexes) // [frames, width]
+		if i == 0 {
+			q.Out.Apply(b, w.sum, w.code, frames, backend.Identity) // [frames, wide]
 		} else {
 			q.Out.AddTo(b, w.sum, w.code, frames)
 		}
 	}
-	c.Narrow.Apply(b, w.latent, w.sum, frames, backend.Identity)
+	c.Narrow.Apply(b, w.latent, w.sum, frames, backend.Identity) // [frames, channels]
+
+	// the first convolution, over the latents with zeros around them
 	w.indexes = appendRange(w.startPadding(side, int32(w.frames)), 0, frames)
 	w.indexes = append(w.indexes, w.indexes[:side]...)
-	b.Gather(w.padded, w.latent, w.indexes)
+	b.Gather(w.padded, w.latent, w.indexes) // [frames+6, channels]
 	c.convolve(&c.In, w.x, w.padded, len(w.indexes), false)
-	s := soundSpan{0, frames, frames, before, after}
+
+	s := soundSpan{first: 0, n: frames, all: frames, before: before, after: after}
 	for i := range c.Blocks {
 		s = c.runBlock(&c.Blocks[i], s)
 	}
 	s = s.within(side)
-	c.convolve(&c.Out, w.y, c.activate(s, 1, &c.Snake), s.n+2*side, false)
+	c.convolve(&c.Out, w.y, c.activate(s, 1, &c.Snake), s.n+2*side, false) // [n, 1]
 	return s.before
 }
 
-// startPadding returns a list of n equal indexes, in the memory of from.
+// startPadding returns a list of n equal indexes, in the memory of indexes.
 func (w *workspace) startPadding(n int, index int32) []int32 {
 	w.indexes = w.indexes[:0]
 	for range n {
@@ -119,7 +129,7 @@ func appendRange(list []int32, first, n int) []int32 {
 	return list
 }
 
-// convolve computes dst from the windows of n rows of x.
+// convolve computes dst from the windows of n rows of x [n, in].
 func (c *Codec) convolve(v *conv, dst, x *tensor.Dense, n int, add bool) {
 	s := backend.ConvShape{Batch: 1, Height: 1, Width: n, In: v.in, Out: v.out, KH: 1, KW: v.taps}
 	c.b.Conv(dst, x, s, v.w, backend.ConvInput{}, backend.Epilogue{Bias: v.b, Add: add})
@@ -129,36 +139,41 @@ func (c *Codec) convolve(v *conv, dst, x *tensor.Dense, n int, add bool) {
 // zeros around each.
 func (c *Codec) activate(s soundSpan, dilation int, a *snake) *tensor.Dense {
 	w := &c.w
-	from := w.startPadding(side, -1)
-	each := rowsPerPhase(s.n, dilation)
+	indexes := w.startPadding(side, -1)
+	phaseRows := rowsPerPhase(s.n, dilation)
 	for phase := range dilation {
-		for i := range each {
-			at := int32(-1)
+		for i := range phaseRows {
+			row := int32(-1) // a row of zeros
 			if t := i*dilation + phase; t < s.n {
-				at = int32(s.first + t)
+				row = int32(s.first + t)
 			}
-			from = append(from, at)
+			indexes = append(indexes, row)
 		}
-		from = append(from, -1, -1, -1)
+		indexes = append(indexes, -1, -1, -1)
 	}
-	w.indexes = from
-	c.b.Snake(w.h, w.x, from, a.alpha)
+	w.indexes = indexes
+	c.b.Snake(w.h, w.x, indexes, a.alpha)
 	return w.h
 }
 
-// rowsPerPhase returns the rows of a phase.
+// rowsPerPhase returns the rows of a phase of n rows; the last phases may have zeros for some.
 func rowsPerPhase(n, dilation int) int { return (n + dilation - 1) / dilation }
 
-// runBlock applies a block to the sound and returns where its result is.
+// runBlock applies a block to the sound, which makes it longer, and returns where its result is.
 func (c *Codec) runBlock(k *block, s soundSpan) soundSpan {
 	w := &c.w
 	s = s.within(k.reach)
 	w.indexes = append(appendRange(w.startPadding(1, -1), s.first, s.n), -1)
-	c.b.Snake(w.h, w.x, w.indexes, k.Snake.alpha)
-	c.convolve(&k.Up, w.y, w.h, s.n+2, false)
+	c.b.Snake(w.h, w.x, w.indexes, k.Snake.alpha) // [n+2, channels]
+	c.convolve(&k.Up, w.y, w.h, s.n+2, false)     // [n+1, ratio*channels/2]
 	w.x, w.y = w.y, w.x
-	s = soundSpan{(k.ratio + 1) / 2, s.n * k.ratio, (s.n + 1) * k.ratio, s.before * k.ratio,
-		s.after * k.ratio}
+	s = soundSpan{
+		first:  (k.ratio + 1) / 2,
+		n:      s.n * k.ratio,
+		all:    (s.n + 1) * k.ratio,
+		before: s.before * k.ratio,
+		after:  s.after * k.ratio,
+	}
 	for i, u := range k.residualUnits() {
 		c.addUnit(u, s, dilations[i])
 	}
@@ -168,17 +183,19 @@ func (c *Codec) runBlock(k *block, s soundSpan) soundSpan {
 // addUnit adds a unit of the sound to it.
 func (c *Codec) addUnit(u *unit, s soundSpan, dilation int) {
 	w := &c.w
-	each := rowsPerPhase(s.n, dilation)
+	phaseRows := rowsPerPhase(s.n, dilation)
 	c.activate(s, dilation, &u.Snake1)
-	c.convolve(&u.Wide, w.y, w.h, dilation*(each+side)+side, false)
-	from := w.startPadding(s.first, -1)
+	c.convolve(&u.Wide, w.y, w.h, dilation*(phaseRows+side)+side, false)
+
+	// back from the order of phases to that of time
+	indexes := w.startPadding(s.first, -1)
 	for t := range s.n {
-		from = append(from, int32(t%dilation*(each+side)+t/dilation))
+		indexes = append(indexes, int32(t%dilation*(phaseRows+side)+t/dilation))
 	}
-	for len(from) < s.all {
-		from = append(from, -1)
+	for len(indexes) < s.all {
+		indexes = append(indexes, -1)
 	}
-	w.indexes = from
-	c.b.Snake(w.h, w.y, from, u.Snake2.alpha)
+	w.indexes = indexes
+	c.b.Snake(w.h, w.y, indexes, u.Snake2.alpha)
 	c.convolve(&u.Narrow, w.x, w.h, s.all, true)
 }

@@ -37,8 +37,8 @@ type conv struct {
 	Bias   weights.Param `weight:"bias"`   // [out]
 
 	w       backend.Matrix // [out, taps*in]
-	b       *tensor.Dense
-	in, out int
+	b       *tensor.Dense  // [out]
+	in, out int            // channels
 	taps    int
 }
 
@@ -79,27 +79,35 @@ type Codec struct {
 	Snake      snake       `weight:"acoustic_decoder.snake1"`
 	Out        conv        `weight:"acoustic_decoder.conv2"` // 7 taps, to 1 channel
 
-	rate, frame int
-	b           backend.SnakeActivation
-	window      int        // frames decoded at a time, beside their margins
-	margin      int        // frames on each side on which a sample depends
-	mu          sync.Mutex // of w
-	w           workspace
+	rate  int // samples of a second
+	frame int // samples of a frame
+	b     backend.SnakeActivation
+
+	window int // frames decoded at a time, beside their margins
+	margin int // frames on each side on which a sample depends
+
+	mu sync.Mutex // of w
+	w  workspace
 }
 
 // workspace is the memory of one window.
 type workspace struct {
-	frames    int           // that there is room for
-	code, sum *tensor.Dense // [frames, width], [frames, wide]
-	latent    *tensor.Dense // [frames+1, channels], the last row is zero
-	padded    *tensor.Dense // [frames+6, channels]
-	x, h, y   *tensor.Dense // [1, values]: the sound, a convolution's input, its output
-	indexes   []int32
-	sound     []float32
+	frames int           // frames that there is room for
+	code   *tensor.Dense // [frames, width]: one codebook's latents
+	sum    *tensor.Dense // [frames, wide]: the sum over codebooks
+	latent *tensor.Dense // [frames+1, channels], the last row is zero
+	padded *tensor.Dense // [frames+6, channels]
+
+	x *tensor.Dense // [1, values]: the sound, rows of channels
+	h *tensor.Dense // [1, values]: a convolution's input
+	y *tensor.Dense // [1, values]: a convolution's output
+
+	indexes []int32 // rows for one call of a kernel
+	sound   []float32
 }
 
-// usualWindow is the window of a Codec in frames: 4 seconds, in buffers of about 15 MB.
-const usualWindow = 100
+// defaultWindow is the window of a Codec in frames: 4 seconds, in buffers of about 15 MB.
+const defaultWindow = 100
 
 // unused are tensors that only encoding sound reads, or training.
 var unused = []string{"acoustic_encoder.*", "semantic_model.*", "encoder_semantic.*",
@@ -107,10 +115,10 @@ var unused = []string{"acoustic_encoder.*", "semantic_model.*", "encoder_semanti
 	"quantizer.quantizers.*.codebook.embed_avg", "quantizer.quantizers.*.codebook.cluster_size",
 	"quantizer.quantizers.*.codebook.inited"}
 
-// Open loads the codec in a folder of a generator that makes codes 0..codes-1 of `books` codebooks.
+// Open loads the codec in a folder of a generator that makes codes 0..codes-1 of so many codebooks.
 // It computes in float32 at any precision, because float16 overflows, and on the CPU where the
 // device has no Snake.
-func Open(src *model.Source, folder string, books, codes int, o model.Options) (_ *Codec,
+func Open(src *model.Source, folder string, codebooks, codes int, o model.Options) (_ *Codec,
 	err error) {
 	defer backend.Recover(&err)
 	sub, err := src.OpenSub(folder, "config.json and the weights of the sound codec")
@@ -119,9 +127,9 @@ func Open(src *model.Source, folder string, books, codes int, o model.Options) (
 	}
 	defer sub.Set.Close()
 	c, err := Load(sub, o)
-	if err == nil && (c.Codebooks() != books || c.Codes() != codes) {
+	if err == nil && (c.Codebooks() != codebooks || c.Codes() != codes) {
 		err = fmt.Errorf("%s: the sound codec has %d codebooks of %d codes, want %d of %d as the "+
-			"generator", sub.Name, c.Codebooks(), c.Codes(), books, codes)
+			"generator", sub.Name, c.Codebooks(), c.Codes(), codebooks, codes)
 	}
 	return c, err
 }
@@ -147,10 +155,10 @@ func (c *Codec) Codebooks() int { return len(c.Quantizers) }
 // Codes returns the number of codes of each codebook.
 func (c *Codec) Codes() int { return c.Quantizers[0].Embed.Shape[0] }
 
-// FrameSamples returns the samples of a frame.
+// FrameSamples returns the number of samples of a frame.
 func (c *Codec) FrameSamples() int { return c.frame }
 
-// SampleRate returns the samples of a second.
+// SampleRate returns the number of samples of a second.
 func (c *Codec) SampleRate() int { return c.rate }
 
 // packWeights packs the bound weights.
@@ -178,17 +186,19 @@ func (c *Codec) packWeights(o model.Options) error {
 	return l.Err()
 }
 
+// residualUnits returns the block's units in the order of computation.
 func (b *block) residualUnits() [3]*unit { return [3]*unit{&b.Unit1, &b.Unit2, &b.Unit3} }
 
 // Load writes the table to the device.
 func (s *snake) Load(l *nn.Loader) {
-	both := l.Floats(&s.Alpha)
-	n := len(both)
-	for _, a := range both {
-		both = append(both, float32(1/(float64(a)+1e-9)))
+	alpha := l.Floats(&s.Alpha)
+	channels := len(alpha)
+	table := alpha // alpha, then 1/alpha
+	for _, a := range alpha {
+		table = append(table, float32(1/(float64(a)+1e-9)))
 	}
-	s.alpha = l.Backend.New(2, n)
-	l.Backend.Write(s.alpha, 0, both)
+	s.alpha = l.Backend.New(2, channels)
+	l.Backend.Write(s.alpha, 0, table)
 }
 
 // Load packs the layer.
@@ -229,34 +239,38 @@ func (v *conv) loadTransposed(l *nn.Loader, r int) {
 func (c *Codec) Decode(ctx context.Context, codes []int32, emit func(sound []float32) error) (
 	err error) {
 	defer backend.Recover(&err)
-	books := c.Codebooks()
-	if len(codes) == 0 || len(codes)%books != 0 {
-		return fmt.Errorf("codes are %d, want some frames of %d", len(codes), books)
+	codebooks := c.Codebooks()
+	if len(codes) == 0 || len(codes)%codebooks != 0 {
+		return fmt.Errorf("codes are %d, want some frames of %d", len(codes), codebooks)
 	}
 	for i, x := range codes {
 		if x < 0 || int(x) >= c.Codes() {
-			return fmt.Errorf("code is %d at frame %d of codebook %d, want 0 to %d", x, i/books, i%books,
+			return fmt.Errorf("code is %d at frame %d of codebook %d, want 0 to %d", x, i/codebooks,
+				i%codebooks,
 				c.Codes()-1)
 		}
 	}
-	frames := len(codes) / books
+	frames := len(codes) / codebooks
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.resize(min(frames, c.window+2*c.margin))
-	for at := 0; at < frames; at += c.window {
+	for start := 0; start < frames; start += c.window {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		end := min(at+c.window, frames)
-		from := max(0, at-c.margin)
-		to := min(frames, end+c.margin)
-		first := c.drawSound(codes[from*books:to*books], at-from, to-end)
-		sound := c.w.sound[:first+(end-at)*c.frame]
+		end := min(start+c.window, frames)
+
+		// The window is drawn with its margins, because its first and last samples depend on them.
+		marginStart := max(0, start-c.margin)
+		marginEnd := min(frames, end+c.margin)
+		first := c.drawSound(codes[marginStart*codebooks:marginEnd*codebooks], start-marginStart,
+			marginEnd-end)
+		sound := c.w.sound[:first+(end-start)*c.frame]
 		c.b.Read(sound, c.w.y, 0)
 		sound = sound[first:]
 		for i, x := range sound {
 			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-				return fmt.Errorf("sample %d is %v, want a finite one", at*c.frame+i, x)
+				return fmt.Errorf("sample %d is %v, want a finite one", start*c.frame+i, x)
 			}
 		}
 		if err := emit(sound); err != nil {
