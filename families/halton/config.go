@@ -13,11 +13,16 @@ import (
 
 // Config is the network's sizes.
 type Config struct {
-	Hidden, Depth, Heads, HeadDim, Inner int
-	Side                                 int // the image is Side x Side codes
-	Positions                            int // rows of the position embedding, at least Side*Side
-	Codes, Classes                       int
-	Registers                            int // rows after the image that belong to no code
+	Hidden    int // width of the residual stream
+	Depth     int // transformer blocks
+	Heads     int
+	HeadDim   int // numbers of a head; Heads*HeadDim may be less than Hidden
+	Inner     int // width inside the MLPs
+	Side      int // the image is Side x Side codes
+	Positions int // rows of the position embedding, at least Side*Side
+	Codes     int // outcomes
+	Classes   int
+	Registers int // rows after the image that belong to no code
 }
 
 // Presets are the published sizes (Besnier et al. 2025; Halton-MaskGIT, README.md). The small
@@ -44,8 +49,9 @@ const anchor = "last_norm.norm_final.weight"
 // embedding.
 var unused = []string{"head.weight"}
 
-const maxHeads = 1 << 12
+const maxHeads = 1 << 12 // in config.json
 
+// readConfig reads the sizes from the tensors; config.json has the number of heads.
 func readConfig(src *model.Source) (c Config, err error) {
 	set, err := src.Set.Rebase(anchor)
 	if err != nil {
@@ -86,6 +92,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	return c, nil
 }
 
+// loadModel loads a checkpoint that unmask convert made.
 func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, err := readConfig(src)
 	if err != nil {
@@ -117,18 +124,19 @@ const confidence = "maskgit-redraw schedule=late-arccos steps=12 guidance=3 guid
 // README.md and launch/eval_test_to_img.sh): guidance depends on the size; there are 32 steps, with
 // half the exponent in the first ones.
 func (c Config) evaluationRecipe() string {
-	w := "0.5"
+	guidance := "0.5"
 	switch {
 	case c.Hidden <= 384:
-		w = "1.5"
+		guidance = "1.5"
 	case c.Hidden <= 512:
-		w = "1"
+		guidance = "1"
 	case c.Hidden <= 768:
-		w = "0.7"
+		guidance = "0.7"
 	}
-	return "halton-maskgit(warm=1) schedule=arccos steps=32 guidance=" + w
+	return "halton-maskgit(warm=1) schedule=arccos steps=32 guidance=" + guidance
 }
 
+// matchesSource reports whether a folder has a Halton-MaskGIT.
 func matchesSource(src *model.Source) bool {
 	return src.Facts().Type == "halton-maskgit" || src.HasTensor(anchor) &&
 		src.HasTensor("cls_emb.weight")

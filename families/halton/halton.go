@@ -73,10 +73,15 @@ type workspace struct {
 	q, k, v, o attention.Buffer // [rows, heads*headDim]
 	gate, up   *tensor.Dense    // [rows, inner]
 
-	ids, registers, from []int32
-	keys                 []any
-	slots                []int32
-	mods                 []backend.Segment
+	// ids are the ids of the pass's rows, with the mask's for registers.
+	ids []int32
+
+	// registers are the rows of registers, and registerPos their positions.
+	registers, registerPos []int32
+
+	keys  []any // the batch's classes
+	slots []int32
+	mods  []backend.Segment // rows by slot
 }
 
 // New returns the network without weights.
@@ -108,6 +113,7 @@ func New(c Config) *Model {
 	return m
 }
 
+// packWeights packs the bound weights.
 func (m *Model) packWeights(o model.Options) error {
 	c := &m.cfg
 	b := o.Backend
@@ -163,6 +169,7 @@ func (m *Model) beginBatch(b *model.Batch) error {
 	return nil
 }
 
+// resize makes room for a pass of `rows` rows.
 func (m *Model) resize(rows int) {
 	w := &m.w
 	c := &m.cfg
@@ -193,39 +200,38 @@ func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *mod
 	return w.x, p, nil
 }
 
-// embedRows sets w.x to the embedded rows of a pass; a register has only its own vector.
+// embedRows sets work.x [rows, hidden] to the embedded rows of a pass; a register has only its own
+// vector, which stands in the table of positions.
 func (m *Model) embedRows(p *model.Pass) {
-	w := &m.w
-	b := m.b
+	w, b := &m.w, m.b
 	w.mods = adaln.SlotSegments(w.mods, p.Sequences, w.slots)
 	w.ids = w.ids[:0]
 	w.registers = w.registers[:0]
-	w.from = w.from[:0]
+	w.registerPos = w.registerPos[:0]
 	for i, id := range p.Tokens {
 		if id < 0 {
 			id = int32(m.cfg.Codes)
 			w.registers = append(w.registers, int32(i))
-			w.from = append(w.from, p.Pos[i])
+			w.registerPos = append(w.registerPos, p.Pos[i])
 		}
 		w.ids = append(w.ids, id)
 	}
-	b.Gather(w.x, m.tokens, w.ids)
-	b.AddRows(w.x, m.position, p.Pos)
-	b.Gather(w.h, m.position, w.from)
+	b.Gather(w.x, m.tokens, w.ids)           // [rows, hidden]
+	b.AddRows(w.x, m.position, p.Pos)        // [rows, hidden]
+	b.Gather(w.h, m.position, w.registerPos) // [registers, hidden]
 	b.Scatter(w.x, w.h, w.registers)
 }
 
 // runBlock computes one transformer block over the rows of w.x and returns those that are left: the
 // last drops what nobody reads.
 func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
-	w := &m.w
-	b := m.b
-	k := &m.Blocks[i]
-	keys, values := p.KV(i)
+	w, b, k := &m.w, m.b, &m.Blocks[i]
+	keys, values := p.KV(i) // [sequences, heads, positions, headDim]
 
-	k.Norm1.Apply(b, w.h, w.x, p.Len())
+	// x += gate1 * out(attention(scale1 * norm1(x) + shift1))
+	k.Norm1.Apply(b, w.h, w.x, p.Len()) // [rows, hidden]
 	b.Modulate(w.h, k.Mod.Part(adaln.Scale1), k.Mod.Part(adaln.Shift1), w.mods)
-	k.Query.Apply(b, w.q.T, w.h, p.Len(), backend.Identity)
+	k.Query.Apply(b, w.q.T, w.h, p.Len(), backend.Identity) // [rows, heads*headDim]
 	k.Key.Apply(b, w.k.T, w.h, p.Len(), backend.Identity)
 	k.Value.Apply(b, w.v.T, w.h, p.Len(), backend.Identity)
 	b.RMSNorm(w.q.T, w.q.T, p.Len(), backend.Norm{Eps: eps}) // over all heads together
@@ -243,14 +249,15 @@ func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
 	}
 	m.layer.Attend(b, w.o.T, w.q.T, keys, values, &p.Rows, p.Keys)
 	p.ObserveAttention(i, w.q.T, &m.layer)
-	k.Out.Apply(b, w.t, w.o.T, n, backend.Identity)
+	k.Out.Apply(b, w.t, w.o.T, n, backend.Identity) // [rows, hidden]
 	b.GateAdd(w.x, w.t, k.Mod.Part(adaln.Gate1), w.mods)
 
-	k.Norm2.Apply(b, w.h, w.x, n)
+	// x += gate2 * mlp(scale2 * norm2(x) + shift2)
+	k.Norm2.Apply(b, w.h, w.x, n) // [rows, hidden]
 	b.Modulate(w.h, k.Mod.Part(adaln.Scale2), k.Mod.Part(adaln.Shift2), w.mods)
-	k.Up.Apply(b, w.up, w.h, n, backend.Identity)
-	k.Gate.ApplyGated(b, w.gate, w.h, w.up, n, backend.SiLU)
-	k.Down.Apply(b, w.t, w.gate, n, backend.Identity)
+	k.Up.Apply(b, w.up, w.h, n, backend.Identity)            // [rows, inner]
+	k.Gate.ApplyGated(b, w.gate, w.h, w.up, n, backend.SiLU) // [rows, inner]
+	k.Down.Apply(b, w.t, w.gate, n, backend.Identity)        // [rows, hidden]
 	b.GateAdd(w.x, w.t, k.Mod.Part(adaln.Gate2), w.mods)
 	return p
 }

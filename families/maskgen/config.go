@@ -13,12 +13,19 @@ import (
 
 // Config is the network's sizes.
 type Config struct {
-	Hidden, Depth, Heads, Inner int
-	Tokens, Codes               int
-	IDs                         int // rows of the embedding: codes, the mask, and 1001 unused ones
-	TextRows, TextWidth         int
-	Sinusoids                   int     // for the aesthetic score
-	Score                       float64 // aesthetic score of prompts without one
+	Hidden    int // width of the residual stream
+	Depth     int // blocks
+	Heads     int
+	Inner     int // width inside the MLPs
+	Tokens    int // latent tokens of an image
+	Codes     int // outcomes
+	IDs       int // rows of the embedding: codes, the mask, and 1001 unused ones
+	TextRows  int // rows of a text
+	TextWidth int // width of the text encoder's states
+	Sinusoids int // numbers of the aesthetic score's embedding
+
+	// Score is the aesthetic score of prompts without one.
+	Score float64
 
 	// TiedName is the name of the tensor that is both embedding and head; "" if there are two.
 	TiedName string
@@ -37,7 +44,7 @@ var Presets = map[string]Config{
 const (
 	wordsName = "embeddings.weight"
 	headName  = "lm_head.weight"
-	others    = 1002 // ids after the codes: the mask, and those of TiTok's classes
+	extraIDs  = 1002 // ids after the codes: the mask, and those of TiTok's classes
 )
 
 // settings are the network's keys. Those of the authors' run (cfg, num_iter, temperature) are not
@@ -47,6 +54,7 @@ var settings = model.Settings{Path: "model.maskgen", KnownKeys: `decoder_embed_d
 	temperature sample_aesthetic_score weight_tying`,
 	RequiredValues: map[string]any{"micro_condition": true, "mask_schedule_strategy": "arccos"}}
 
+// readConfig reads the sizes from the tensors, and the rest from config.json.
 func readConfig(src *model.Source) (c Config, err error) {
 	var f struct {
 		Model struct {
@@ -81,7 +89,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	c.IDs = z.Dim(name, 2, 0)
 	c.Hidden = z.Dim(name, 2, 1)
 	c.Tokens = z.Dim("pos_embed", 3, 1)
-	c.Codes = c.IDs - others
+	c.Codes = c.IDs - extraIDs
 	if c.TiedName == "" {
 		c.Codes = z.Dim("lm_head.bias", 1, 0)
 	}
@@ -102,7 +110,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 			c.Score)
 	case c.Codes < 1 || c.Codes >= c.IDs:
 		return c, fmt.Errorf("tensor %q has %d rows, want more than %d", name, c.IDs,
-			max(c.Codes, others))
+			max(c.Codes, extraIDs))
 	case c.Sinusoids < 2 || c.Sinusoids%2 != 0:
 		return c, fmt.Errorf("the conditioning vector has %d numbers beside the text's %d, want an even "+
 			"number from 2", c.Sinusoids, c.TextWidth)
@@ -112,6 +120,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 
 const maxRows = 1024 // rows of a text
 
+// loadModel loads a generator. Its text encoder is loaded with the first prompt.
 func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, err := readConfig(src)
 	if err != nil {
@@ -138,6 +147,7 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 // recipe is the authors' (1d-tokenizer, modeling/maskgen.py, generate).
 const recipe = "titok schedule=titok steps=16 guidance=12 guidance-schedule=cosine"
 
+// matchesSource reports whether a folder has a MaskGen-VQ.
 func matchesSource(src *model.Source) bool {
 	return src.HasTensor("cond_pooled_proj.weight") && src.HasTensor("text_embed_proj.weight")
 }

@@ -27,6 +27,7 @@ import (
 
 const eps = 1e-6
 
+// block is one block: attention over text and image together, and an MLP for each stream.
 type block struct {
 	// shift, scale and gate of attention, then those of the MLP
 	Mod adaln.Layer `weight:"norm1.linear"`
@@ -78,15 +79,20 @@ type Model struct {
 
 // workspace is the memory of a pass.
 type workspace struct {
-	image, text  nn.Work
-	textRows     attention.Rows
-	ids, pos     []int32
-	imageAt      []int32 // rows of the image in a full pass
-	textAt, read []int32
-	slots        []int32
-	keys         []any
-	mods         []backend.Segment // rows of the image, by slot
-	textMods     []backend.Segment
+	image, text nn.Work        // the two streams
+	textRows    attention.Rows // the text's rows; none in a partial pass
+
+	ids []int32 // rows of the text stream of one sequence
+	pos []int32 // positions of the image's rows
+
+	// imageIndexes and textIndexes are the rows of the image and of the text in a full pass, and read
+	// the image's rows that are read, counted among the image's.
+	imageIndexes, textIndexes, read []int32
+
+	keys     []any // the batch's prompts
+	slots    []int32
+	mods     []backend.Segment // rows of the image, by slot
+	textMods []backend.Segment // rows of the text, by slot
 }
 
 // New returns the network without weights.
@@ -131,6 +137,7 @@ func New(c Config) *Model {
 	return m
 }
 
+// packWeights packs the bound weights.
 func (m *Model) packWeights(o model.Options) error {
 	c := &m.cfg
 	b := o.Backend
@@ -268,23 +275,23 @@ func (m *Model) splitStreams(p *model.Pass) (image *model.Pass, read []int32) {
 	if !p.Full {
 		return p, p.ReadRows
 	}
-	w.imageAt = w.imageAt[:0]
-	w.textAt = w.textAt[:0]
-	w.read = append(w.read[:0], 0)[:0]
+	w.imageIndexes = w.imageIndexes[:0]
+	w.textIndexes = w.textIndexes[:0]
+	w.read = append(w.read[:0], 0)[:0] // never nil, which would read all rows
 	reads := p.ReadRows
 	for i, token := range p.Tokens {
 		if token < 0 {
-			w.textAt = append(w.textAt, int32(i))
+			w.textIndexes = append(w.textIndexes, int32(i))
 			continue
 		}
 		if len(reads) > 0 && reads[0] == int32(i) {
-			w.read = append(w.read, int32(len(w.imageAt)))
+			w.read = append(w.read, int32(len(w.imageIndexes)))
 			reads = reads[1:]
 		}
-		w.imageAt = append(w.imageAt, int32(i))
+		w.imageIndexes = append(w.imageIndexes, int32(i))
 	}
-	w.textRows.Pick(&p.Rows, w.textAt)
-	w.text.Prepare(m.b, len(w.textAt), m.cfg.Hidden, m.cfg.Inner)
+	w.textRows.Pick(&p.Rows, w.textIndexes)
+	w.text.Prepare(m.b, len(w.textIndexes), m.cfg.Hidden, m.cfg.Inner)
 	w.textMods = w.textMods[:0]
 	for i, s := range p.Sequences {
 		w.ids = w.ids[:0]
@@ -298,55 +305,58 @@ func (m *Model) splitStreams(p *model.Pass) (image *model.Pass, read []int32) {
 	if p.ReadRows != nil {
 		read = w.read
 	}
-	return p.Pick(w.imageAt), read
+	return p.Pick(w.imageIndexes), read
 }
 
 // runBlock computes one block over the image's rows and, in a full pass, over the text's. It
 // returns the image's rows that are left: those in read, unless it is nil.
 func (m *Model) runBlock(i int, p, image *model.Pass, read []int32) *model.Pass {
-	w := &m.w
-	b := m.b
-	k := &m.Blocks[i]
-	keys, values := p.KV(i)
-	texts := w.textRows.Len()
+	w, b, k := &m.w, m.b, &m.Blocks[i]
+	keys, values := p.KV(i) // [sequences, heads, text and image, headDim]
 
+	// queries, keys and values of both streams
 	x := &w.image
-	b.LayerNorm(x.H, x.X, image.Len(), backend.Norm{Eps: eps})
+	b.LayerNorm(x.H, x.X, image.Len(), backend.Norm{Eps: eps}) // [image rows, hidden]
 	b.Modulate(x.H, k.Mod.Part(adaln.Scale1), k.Mod.Part(adaln.Shift1), w.mods)
-	k.qkv.Apply(b, x.QKV, x.H, image.Len())
+	k.qkv.Apply(b, x.QKV, x.H, image.Len()) // [image rows, 3*hidden]
 	m.layer.SplitQKV(b, x.Q, keys, values, x.QKV, &image.Rows, p.Keys)
+
 	t := &w.text
-	if texts > 0 {
-		b.LayerNorm(t.H, t.X, texts, backend.Norm{Eps: eps})
+	textRows := w.textRows.Len()
+	if textRows > 0 {
+		b.LayerNorm(t.H, t.X, textRows, backend.Norm{Eps: eps}) // [text rows, hidden]
 		b.Modulate(t.H, k.TextMod.Part(k.scale1), k.TextMod.Part(k.shift1), w.textMods)
-		k.textQKV.Apply(b, t.QKV, t.H, texts)
+		k.textQKV.Apply(b, t.QKV, t.H, textRows) // [text rows, 3*hidden]
 		m.layer.SplitQKV(b, t.Q, keys, values, t.QKV, &w.textRows, p.Keys)
 	}
+
+	// attention and MLP of both streams
 	if read != nil {
 		image = image.Pick(read)
 		x.KeepRows(b, read)
 		w.mods = adaln.SlotSegments(w.mods, image.Sequences, w.slots)
 	}
 	if image.Len() > 0 {
-		m.layer.Attend(b, x.H, x.Q, keys, values, &image.Rows, p.Keys)
+		m.layer.Attend(b, x.H, x.Q, keys, values, &image.Rows, p.Keys) // [image rows, hidden]
 		m.finishStream(x, &k.Mod, &k.Out, &k.Up, &k.Down, image.Len(), w.mods)
 	}
-	if texts > 0 && k.TextOut.Weight.Shape != nil {
-		m.layer.Attend(b, t.H, t.Q, keys, values, &w.textRows, p.Keys)
-		m.finishStream(t, &k.TextMod, &k.TextOut, &k.TextUp, &k.TextDown, texts, w.textMods)
+	if textRows > 0 && k.TextOut.Weight.Shape != nil { // nobody reads the last block's text
+		m.layer.Attend(b, t.H, t.Q, keys, values, &w.textRows, p.Keys) // [text rows, hidden]
+		m.finishStream(t, &k.TextMod, &k.TextOut, &k.TextUp, &k.TextDown, textRows, w.textMods)
 	}
 	return image
 }
 
-// finishStream adds a stream's attention, which is in x.H, and its MLP.
+// finishStream adds a stream's attention, which is in x.H [n, hidden], and its MLP to x.X.
 func (m *Model) finishStream(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n int,
 	mods []backend.Segment) {
 	b := m.b
-	out.Apply(b, x.Q, x.H, n, backend.Identity)
+	out.Apply(b, x.Q, x.H, n, backend.Identity) // [n, hidden]
 	b.GateAdd(x.X, x.Q, mod.Part(adaln.Gate1), mods)
-	b.LayerNorm(x.H, x.X, n, backend.Norm{Eps: eps})
+
+	b.LayerNorm(x.H, x.X, n, backend.Norm{Eps: eps}) // [n, hidden]
 	b.Modulate(x.H, mod.Part(adaln.Scale2), mod.Part(adaln.Shift2), mods)
-	up.Apply(b, x.Inner, x.H, n, backend.GELUTanh)
-	down.Apply(b, x.Q, x.Inner, n, backend.Identity)
+	up.Apply(b, x.Inner, x.H, n, backend.GELUTanh)   // [n, inner]
+	down.Apply(b, x.Q, x.Inner, n, backend.Identity) // [n, hidden]
 	b.GateAdd(x.X, x.Q, mod.Part(adaln.Gate2), mods)
 }

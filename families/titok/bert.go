@@ -21,9 +21,11 @@ type bert struct {
 	Layers   []bertLayer   `weight:"encoder.layer"`
 	Head     nn.Linear     `weight:"lm_head"`
 
-	words, position *tensor.Dense // position has the first token type added
+	words    *tensor.Dense // [ids, hidden]
+	position *tensor.Dense // [1+tokens, hidden], with the first token type added
 }
 
+// bertLayer is a transformer layer with norms after the branches.
 type bertLayer struct {
 	Query    nn.Linear    `weight:"attention.self.query"`
 	Key      nn.Linear    `weight:"attention.self.key"`
@@ -37,8 +39,10 @@ type bertLayer struct {
 	qkv nn.JoinedLinear
 }
 
+// bertEps is the norms' epsilon.
 const bertEps = 1e-12
 
+// newBert returns the network without weights.
 func newBert(c Config) *bert {
 	n := &bert{
 		Words:    weights.Param{Shape: []int{c.idCount(), c.Hidden}},
@@ -79,20 +83,22 @@ func (n *bert) resize(backend.Backend, int) {}
 
 func (n *bert) runBlocks(ctx context.Context, m *Model, p *model.Pass,
 	ids []int32) (*model.Pass, error) {
-	b := m.b
-	w := &m.work
-	b.Gather(w.X, n.words, ids)
-	b.AddRows(w.X, n.position, p.Pos)
-	n.Norm.Apply(b, w.X, w.X, p.Len())
+	b, w := m.b, &m.work
+	b.Gather(w.X, n.words, ids)        // [rows, hidden]
+	b.AddRows(w.X, n.position, p.Pos)  // [rows, hidden]
+	n.Norm.Apply(b, w.X, w.X, p.Len()) // [rows, hidden]
 	return p.RunBlocks(ctx, w.X, len(n.Layers), func(i int, p *model.Pass) *model.Pass {
+		// x = norm(x + out(attention(x)))
 		l := &n.Layers[i]
-		l.qkv.Apply(b, w.QKV, w.X, p.Len())
-		p = m.runAttention(p, i)
-		l.Out.AddTo(b, w.X, w.H, p.Len())
-		l.OutNorm.Apply(b, w.X, w.X, p.Len())
-		l.Up.Apply(b, w.Inner, w.X, p.Len(), backend.GELUErf)
-		l.Down.AddTo(b, w.X, w.Inner, p.Len())
-		l.DownNorm.Apply(b, w.X, w.X, p.Len())
+		l.qkv.Apply(b, w.QKV, w.X, p.Len())   // [rows, 3*hidden]
+		p = m.runAttention(p, i)              // w.H [rows, hidden]
+		l.Out.AddTo(b, w.X, w.H, p.Len())     // [rows, hidden]
+		l.OutNorm.Apply(b, w.X, w.X, p.Len()) // [rows, hidden]
+
+		// x = norm(x + mlp(x))
+		l.Up.Apply(b, w.Inner, w.X, p.Len(), backend.GELUErf) // [rows, inner]
+		l.Down.AddTo(b, w.X, w.Inner, p.Len())                // [rows, hidden]
+		l.DownNorm.Apply(b, w.X, w.X, p.Len())                // [rows, hidden]
 		return p
 	})
 }

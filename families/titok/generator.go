@@ -25,9 +25,14 @@ import (
 
 // Config is a generator's sizes.
 type Config struct {
-	Kind                        string // "ViT" or "UViT", as config.json has them
-	Hidden, Depth, Heads, Inner int
-	Tokens, Codes, Classes      int
+	Kind    string // "ViT" or "UViT", as config.json has them
+	Hidden  int    // width of the residual stream
+	Depth   int    // transformer blocks; of a U-ViT without the middle one
+	Heads   int
+	Inner   int // width inside the MLPs
+	Tokens  int // latent tokens of an image
+	Codes   int // outcomes
+	Classes int
 }
 
 // Presets are the published sizes (Yu et al. 2024, configs/infer/TiTok).
@@ -53,12 +58,17 @@ func (c Config) blockCount() int {
 
 // network has the parts in which the two generators differ.
 type network interface {
+	// packWeights packs the bound weights and returns the head, which the caller packs.
 	packWeights(l *nn.Loader) (head *nn.Linear)
+
+	// resize makes room for a pass of `rows` rows.
 	resize(b backend.Backend, rows int)
-	// run computes the hidden states of a pass's rows, or of those that are read, in m.work.X, and
-	// returns the pass of these rows.
+
+	// runBlocks computes the hidden states of a pass's rows, or of those that are read, in m.work.X,
+	// and returns the pass of these rows. ids are the rows' ids.
 	runBlocks(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*model.Pass, error)
-	// finish turns hidden states into the head's input.
+
+	// finishRows turns n hidden states x [n, hidden] into the head's input.
 	finishRows(x *tensor.Dense, n int) *tensor.Dense
 }
 
@@ -72,7 +82,7 @@ type Model struct {
 	b     backend.Backend
 	layer attention.Layer
 	work  nn.Work
-	ids   []int32
+	ids   []int32 // of the pass's rows
 }
 
 // New returns the network without weights, and the struct to bind them to.
@@ -90,6 +100,7 @@ func New(c Config) (m *Model, root any) {
 	}{n}
 }
 
+// packWeights packs the bound weights.
 func (m *Model) packWeights(o model.Options) error {
 	c := &m.cfg
 	m.b = o.Backend
@@ -176,9 +187,9 @@ func readConfig(src *model.Source) (c Config, run publishedRun, err error) {
 		c.Inner = s.Dim("model.encoder.layer.0.intermediate.dense.weight", 2, 0)
 		c.Tokens = s.Dim("model.embeddings.position_embeddings.weight", 2, 0) - 1
 	}
-	own := generatorKeys
-	own.RequiredValues = map[string]any{"model_type": c.Kind}
-	if err := src.CheckKeys(append(slices.Clip(latents.Settings), own)...); err != nil {
+	keys := generatorKeys
+	keys.RequiredValues = map[string]any{"model_type": c.Kind}
+	if err := src.CheckKeys(append(slices.Clip(latents.Settings), keys)...); err != nil {
 		return c, run, err
 	}
 	c.Hidden = s.Dim(words, 2, 1)
@@ -202,12 +213,13 @@ func readConfig(src *model.Source) (c Config, run publishedRun, err error) {
 	return c, run, nil
 }
 
+// loadModel loads a generator. Its image tokenizer is loaded by package latents.
 func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, run, err := readConfig(src)
 	if err != nil {
 		return nil, err
 	}
-	published, err := c.publishedRecipe(run)
+	recipe, err := c.publishedRecipe(run)
 	if err != nil {
 		return nil, err
 	}
@@ -217,8 +229,8 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage,
-		Classes: imagenet.Classes(c.Classes), Recipe: published,
-		Presets: map[string]string{"fid": published}, Info: model.Info{
+		Classes: imagenet.Classes(c.Classes), Recipe: recipe,
+		Presets: map[string]string{"fid": recipe}, Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.blockCount(),
 				"mlp":    c.Inner,
 				"length": c.Tokens, "codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
@@ -229,6 +241,7 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 // unusedGenerator are tensors of published files that generation does not need.
 var unusedGenerator = []string{"*.position_ids"}
 
+// matchesSource reports whether a folder has a generator of TiTok.
 func matchesSource(src *model.Source) bool {
 	return src.HasTensor("model.lm_head.weight") && src.HasTensor("token_type_embeddings.weight") ||
 		src.HasTensor("mid_block.attn.qkv.weight")

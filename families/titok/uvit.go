@@ -23,13 +23,15 @@ type uvit struct {
 	Norm     nn.LayerNorm  `weight:"norm"`
 	Head     nn.Linear     `weight:"lm_head"`
 
-	b               backend.Backend
-	words, position *tensor.Dense
-	skips           []*tensor.Dense // outputs of In, [rows, hidden]
+	b        backend.Backend
+	words    *tensor.Dense   // [ids, hidden]
+	position *tensor.Dense   // [1+tokens, hidden]
+	skips    []*tensor.Dense // outputs of In, [rows, hidden] each
 }
 
 const eps = 1e-5
 
+// uvitBlock is a transformer block with norms before the branches.
 type uvitBlock struct {
 	Norm1 nn.LayerNorm `weight:"norm1"`
 	QKV   nn.Linear    `weight:"attn.qkv"`
@@ -39,10 +41,11 @@ type uvitBlock struct {
 	FC2   nn.Linear    `weight:"mlp.fc2"`
 	Skip  nn.Linear    `weight:"skip_linear"` // in Out only: [hidden, 2*hidden]
 
-	stream, skip backend.Matrix // the two halves of Skip
-	bias         *tensor.Dense
+	stream, skip backend.Matrix // the two halves of Skip, [hidden, hidden] each
+	bias         *tensor.Dense  // [hidden]
 }
 
+// newUvitBlock returns a block without weights, with a skip connection if it is one of Out.
 func newUvitBlock(c Config, skip bool) uvitBlock {
 	k := uvitBlock{Norm1: nn.NewLayerNorm(c.Hidden, eps),
 		QKV:  nn.NewLinearNoBias(c.Hidden, 3*c.Hidden),
@@ -54,6 +57,7 @@ func newUvitBlock(c Config, skip bool) uvitBlock {
 	return k
 }
 
+// newUvit returns the network without weights.
 func newUvit(c Config) *uvit {
 	n := &uvit{
 		Words:    weights.Param{Shape: []int{c.idCount(), c.Hidden}},
@@ -81,7 +85,8 @@ func (n *uvit) packWeights(l *nn.Loader) *nn.Linear {
 	return &n.Head
 }
 
-// Load packs the layers, those of the stream and of the skip apart.
+// Load packs the layers. Skip reads the stream and the skip as one vector; packed as two matrices,
+// it needs no tensor that holds both.
 func (k *uvitBlock) Load(l *nn.Loader) {
 	l.Load(&k.Norm1, &k.QKV, &k.Proj, &k.Norm2, &k.FC1, &k.FC2)
 	if k.Skip.Weight.Shape == nil {
@@ -107,40 +112,44 @@ func (n *uvit) resize(b backend.Backend, rows int) {
 
 func (n *uvit) runBlocks(ctx context.Context, m *Model, p *model.Pass,
 	ids []int32) (*model.Pass, error) {
-	b := m.b
-	w := &m.work
+	b, w := m.b, &m.work
 	rows := p.Len()
-	b.Gather(w.X, n.words, ids)
-	b.AddRows(w.X, n.position, p.Pos)
+	b.Gather(w.X, n.words, ids)       // [rows, hidden]
+	b.AddRows(w.X, n.position, p.Pos) // [rows, hidden]
+
 	layer := 0
-	block := func(k *uvitBlock) error {
+	runBlock := func(k *uvitBlock) error {
 		p.ObserveHidden(layer, w.X)
-		k.Norm1.Apply(b, w.H, w.X, p.Len())
-		k.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
-		p = m.runAttention(p, layer)
+		k.Norm1.Apply(b, w.H, w.X, p.Len())                   // [rows, hidden]
+		k.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity) // [rows, 3*hidden]
+		p = m.runAttention(p, layer)                          // w.H [rows, hidden]
 		layer++
-		k.Proj.AddTo(b, w.X, w.H, p.Len())
-		k.Norm2.Apply(b, w.H, w.X, p.Len())
-		k.FC1.Apply(b, w.Inner, w.H, p.Len(), backend.GELUErf)
-		k.FC2.AddTo(b, w.X, w.Inner, p.Len())
+		k.Proj.AddTo(b, w.X, w.H, p.Len()) // [rows, hidden]
+
+		k.Norm2.Apply(b, w.H, w.X, p.Len())                    // [rows, hidden]
+		k.FC1.Apply(b, w.Inner, w.H, p.Len(), backend.GELUErf) // [rows, inner]
+		k.FC2.AddTo(b, w.X, w.Inner, p.Len())                  // [rows, hidden]
 		return ctx.Err()
 	}
+
 	all := nn.RowRange(0, rows)
 	for i := range n.In {
-		if err := block(&n.In[i]); err != nil {
+		if err := runBlock(&n.In[i]); err != nil {
 			return nil, err
 		}
-		b.Scatter(n.skips[i], w.X, all)
+		b.Scatter(n.skips[i], w.X, all) // [rows, hidden]
 	}
-	if err := block(&n.Mid); err != nil {
+	if err := runBlock(&n.Mid); err != nil {
 		return nil, err
 	}
 	for i := range n.Out {
+		// x = stream(x) + skip(output of the mirrored block) + bias
 		k := &n.Out[i]
-		b.Linear(w.H, w.X, rows, k.stream, backend.Epilogue{Bias: k.bias})
-		b.Linear(w.H, n.skips[len(n.skips)-1-i], rows, k.skip, backend.Epilogue{Add: true})
+		mirrored := n.skips[len(n.skips)-1-i]
+		b.Linear(w.H, w.X, rows, k.stream, backend.Epilogue{Bias: k.bias}) // [rows, hidden]
+		b.Linear(w.H, mirrored, rows, k.skip, backend.Epilogue{Add: true}) // [rows, hidden]
 		w.X, w.H = w.H, w.X
-		if err := block(k); err != nil {
+		if err := runBlock(k); err != nil {
 			return nil, err
 		}
 	}
