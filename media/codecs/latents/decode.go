@@ -8,6 +8,7 @@ import (
 	"unmask/nn/picture"
 )
 
+// loadDecoder packs the decoder and allocates its working memory.
 func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	d := &m.Decoder
 	z := &m.sizes
@@ -52,45 +53,47 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	})
 }
 
-// drawCodes is Codec.Draw.
+// drawCodes is Codec.Draw: it sets Pixels to the picture of codes [tokens].
 func (m *Tokenizer) drawCodes(codes []int32) error {
 	d := &m.Decoder
 	z := &m.sizes
 	b := m.b
 	x := d.Vit.work.X
-	b.Gather(x, d.base, nn.RowRange(0, d.Vit.rows.Len()))
-	b.Gather(d.codes, m.Codebook.Table(), codes)
-	d.Embed.Apply(b, d.rows, d.codes, z.Tokens, backend.Identity)
+	b.Gather(x, d.base, nn.RowRange(0, d.Vit.rows.Len()))         // [1+cells+tokens+text rows, width]
+	b.Gather(d.codes, m.Codebook.Table(), codes)                  // [tokens, code width]
+	d.Embed.Apply(b, d.rows, d.codes, z.Tokens, backend.Identity) // [tokens, width]
 	latents := nn.RowRange(1+z.DecCells, z.Tokens)
 	b.AddRows(d.rows, d.base, latents)
 	b.Scatter(x, d.rows, latents)
 	if z.TextRows > 0 {
 		b.Write(d.text, 0, m.text)
-		d.Text.Apply(b, d.rows, d.text, z.TextRows, backend.Identity)
+		d.Text.Apply(b, d.rows, d.text, z.TextRows, backend.Identity) // [text rows, width]
 		words := nn.RowRange(1+z.DecCells+z.Tokens, z.TextRows)
 		b.AddRows(d.rows, d.base, words)
 		b.Scatter(x, d.rows, words)
 	}
 	d.Vit.runBlocks(b)
-	b.Gather(d.cells, x, nn.RowRange(1, z.DecCells))
-	d.Vit.Post.Apply(b, d.cells, d.cells, z.DecCells)
-	d.out.Apply(b, d.inner, d.cells, z.DecCells, backend.Identity)
+
+	b.Gather(d.cells, x, nn.RowRange(1, z.DecCells))               // [cells, width]
+	d.Vit.Post.Apply(b, d.cells, d.cells, z.DecCells)              // [cells, width]
+	d.out.Apply(b, d.inner, d.cells, z.DecCells, backend.Identity) // [cells, inner or 3*patch*patch]
 	if z.PixelCodes == 0 {
 		return m.drawPatches()
 	}
+
 	// Each cell's distribution over the VQGAN's codes gives a weighted mean of its codebook.
-	h := d.host[:z.DecCells*z.PixelInner]
-	b.Read(h, d.inner, 0)
-	for i, v := range h {
-		h[i] = float32(math.Tanh(float64(v)))
+	inner := d.host[:z.DecCells*z.PixelInner]
+	b.Read(inner, d.inner, 0)
+	for i, v := range inner {
+		inner[i] = float32(math.Tanh(float64(v)))
 	}
-	b.Write(d.inner, 0, h)
-	d.mix.Apply(b, d.logits, d.inner, z.DecCells, backend.Identity)
+	b.Write(d.inner, 0, inner)
+	d.mix.Apply(b, d.logits, d.inner, z.DecCells, backend.Identity) // [cells, pixel codes]
 	p := d.host[:z.DecCells*z.PixelCodes]
 	b.Read(p, d.logits, 0)
 	nn.Softmax(p, z.PixelCodes, 1)
 	b.Write(d.logits, 0, p)
-	b.Linear(d.latent, d.logits, z.DecCells, d.toLatent, backend.Epilogue{})
+	b.Linear(d.latent, d.logits, z.DecCells, d.toLatent, backend.Epilogue{}) // [cells, channels]
 	return m.Drawer.Draw(b, m.Pixels, d.latent)
 }
 
@@ -100,14 +103,14 @@ func (m *Tokenizer) drawPatches() error {
 	d := &m.Decoder
 	z := &m.sizes
 	b := m.b
-	p := z.DecPatch
-	grid := z.Side / p
-	h := d.host[:len(m.Pixels)]
-	b.Read(h, d.inner, 0)
+	patch := z.DecPatch
+	grid := z.Side / patch
+	values := d.host[:len(m.Pixels)]
+	b.Read(values, d.inner, 0)
 	for cell := range z.DecCells {
-		for y := range p {
-			row := (cell/grid*p+y)*z.Side + cell%grid*p
-			copy(m.Pixels[3*row:][:3*p], h[(cell*p+y)*p*3:])
+		for y := range patch {
+			pixel := (cell/grid*patch+y)*z.Side + cell%grid*patch
+			copy(m.Pixels[3*pixel:][:3*patch], values[(cell*patch+y)*patch*3:])
 		}
 	}
 	b.Write(d.image, 0, m.Pixels)

@@ -5,6 +5,7 @@ import (
 	"unmask/nn"
 )
 
+// loadEncoder packs the encoder and allocates its working memory.
 func (m *Tokenizer) loadEncoder(l *nn.Loader) {
 	e := &m.Encoder
 	z := &m.sizes
@@ -27,7 +28,7 @@ func (m *Tokenizer) loadEncoder(l *nn.Loader) {
 	e.shuffled = make([]float32, z.Tokens*z.EncWidth)
 }
 
-// readLatents is Codec.Read.
+// readLatents is Codec.Read: it returns the latents [tokens, code width] of Pixels.
 func (m *Tokenizer) readLatents() ([]float32, error) {
 	e := &m.Encoder
 	z := &m.sizes
@@ -35,15 +36,16 @@ func (m *Tokenizer) readLatents() ([]float32, error) {
 	cells := e.Position.Shape[0] - 1
 	x := e.Vit.work.X
 	b.Write(e.image, 0, m.Pixels)
-	e.Patches.ApplyPatches(b, e.patches, e.image, z.Side, z.Side)
+	e.Patches.ApplyPatches(b, e.patches, e.image, z.Side, z.Side) // [cells, width]
 	image := nn.RowRange(1, cells)
 	b.AddRows(e.patches, e.base, image)
-	b.Gather(x, e.base, nn.RowRange(0, 1+cells+z.Tokens))
+	b.Gather(x, e.base, nn.RowRange(0, 1+cells+z.Tokens)) // [1+cells+tokens, width]
 	b.Scatter(x, e.patches, image)
 	e.Vit.runBlocks(b)
-	b.Gather(e.rows, x, nn.RowRange(1+cells, z.Tokens))
-	e.Vit.Post.Apply(b, e.rows, e.rows, z.Tokens)
-	if z.Legacy { // [tokens, width] is read as [width, tokens]
+	b.Gather(e.rows, x, nn.RowRange(1+cells, z.Tokens)) // [tokens, width]
+	e.Vit.Post.Apply(b, e.rows, e.rows, z.Tokens)       // [tokens, width]
+	if z.Legacy {
+		// The published weights were trained with [tokens, width] read as [width, tokens].
 		b.Read(e.host, e.rows, 0)
 		for t := range z.Tokens {
 			for c := range z.EncWidth {
@@ -52,7 +54,7 @@ func (m *Tokenizer) readLatents() ([]float32, error) {
 		}
 		b.Write(e.rows, 0, e.shuffled)
 	}
-	e.out.Apply(b, e.latent, e.rows, z.Tokens, backend.Identity)
+	e.out.Apply(b, e.latent, e.rows, z.Tokens, backend.Identity) // [tokens, code width]
 	latent := make([]float32, z.Tokens*z.CodeWidth)
 	b.Read(latent, e.latent, 0)
 	return latent, nil

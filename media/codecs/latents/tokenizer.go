@@ -17,23 +17,34 @@ import (
 	"unmask/weights"
 )
 
-// Sizes of a tokenizer.
+// Sizes are the sizes of a tokenizer.
 type Sizes struct {
-	Tokens, Codes, CodeWidth int  // latent tokens of an image; number and width of the codes
-	Unit                     bool // codes and latents are normalised to length 1 for lookup
-	Legacy                   bool // the encoder's latents are read without transposing
-	Side                     int  // pixels along a side
+	Tokens    int // latent tokens of an image
+	Codes     int // codes of the codebook
+	CodeWidth int // width of a code
+	Side      int // pixels along a side
+
+	// Unit says that codes and latents are normalised to length 1 for lookup.
+	Unit bool
+
+	// Legacy says that the encoder's latents are read without transposing.
+	Legacy bool
 
 	EncWidth, EncDepth, EncHeads, EncInner, EncPatch int
 	DecWidth, DecDepth, DecHeads, DecInner, DecPatch int
-	DecCells                                         int // cells drawn by the decoder
 
-	TextRows, TextWidth int // of TA-TiTok's text; 0 means no text
+	// DecCells is the number of cells that the decoder draws.
+	DecCells int
 
-	// codes of the VQGAN that draws the image; 0: the decoder's patches are the image
+	// TextRows and TextWidth are those of TA-TiTok's text; 0 means no text.
+	TextRows, TextWidth int
+
+	// PixelCodes is the number of codes of the VQGAN that draws the image. With 0 the decoder's
+	// patches are the image.
 	PixelCodes int
-	PixelInner int          // width between the two layers before its codes
-	VQGAN      vqgan.Config // of the VQGAN
+
+	PixelInner int // width between the two layers before the VQGAN's codes
+	VQGAN      vqgan.Config
 }
 
 // Tokenizer turns images into latent tokens and back. The decoder of TA-TiTok also reads the text.
@@ -52,6 +63,7 @@ type Tokenizer struct {
 	text  []float32 // [TextRows, TextWidth] the prompt's states after the text encoder's last norm
 }
 
+// encoder turns an image into latents: a transformer over patches and latent tokens.
 type encoder struct {
 	Patches  picture.Conv  `weight:"patch_embed"`
 	Class    weights.Param `weight:"class_embedding"`                   // [1, width]
@@ -61,15 +73,20 @@ type encoder struct {
 	Out      weights.Param `weight:"conv_out.weight"` // [code width, width, 1, 1]
 	OutBias  weights.Param `weight:"conv_out.bias"`
 
-	// [1+cells+tokens, width]: everything that does not depend on the image
-	base           *tensor.Dense
-	patches, rows  *tensor.Dense // [cells, width], [tokens, width]
-	latent         *tensor.Dense // [tokens, code width]
-	out            nn.Linear
-	image          *tensor.Dense // [Side*Side*3]
-	host, shuffled []float32     // [tokens, width]
+	// base is the sum of everything that does not depend on the image [1+cells+tokens, width].
+	base *tensor.Dense
+
+	image   *tensor.Dense // [side*side*3]
+	patches *tensor.Dense // [cells, width]
+	rows    *tensor.Dense // [tokens, width]
+	out     nn.Linear     // Out
+	latent  *tensor.Dense // [tokens, code width]
+
+	host, shuffled []float32 // [tokens, width]
 }
 
+// decoder turns codes into an image or into a VQGAN's latents: a transformer over mask tokens, one
+// for each cell, and the codes.
 type decoder struct {
 	Embed    nn.Linear     `weight:"decoder_embed"`
 	Class    weights.Param `weight:"class_embedding"`                   // [1, width]
@@ -88,16 +105,21 @@ type decoder struct {
 	MixBias weights.Param `weight:"ffn.2.bias"`
 	Smooth  picture.Conv  `weight:"conv_out"` // over the patches' pixels
 
-	// [1+cells+tokens+text rows, width]: all that does not depend on codes
-	base         *tensor.Dense
-	codes, rows  *tensor.Dense // [tokens, code width], [tokens or text rows, width]
-	text         *tensor.Dense // [text rows, text width]
-	cells, inner *tensor.Dense // [cells, width], [cells, inner or 3*patch*patch]
-	logits       *tensor.Dense // [cells, pixel codes]
-	latent       *tensor.Dense // [cells, VQGAN's latent channels]
-	out, mix     nn.Linear
-	toLatent     backend.Matrix // [channels, pixel codes]
-	image, drawn *tensor.Dense  // [Side*Side*3]
+	// base is the sum of all that does not depend on codes [1+cells+tokens+text rows, width].
+	base *tensor.Dense
+
+	codes *tensor.Dense // [tokens, code width]
+	text  *tensor.Dense // [text rows, text width]
+	rows  *tensor.Dense // [tokens or text rows, width]
+	cells *tensor.Dense // [cells, width]
+	inner *tensor.Dense // [cells, inner or 3*patch*patch]
+
+	out, mix nn.Linear      // Out and Mix
+	logits   *tensor.Dense  // [cells, pixel codes]
+	toLatent backend.Matrix // [channels, pixel codes]: the VQGAN's codes
+	latent   *tensor.Dense  // [cells, channels]
+
+	image, drawn *tensor.Dense // [side*side*3]: before and after Smooth
 	host         []float32
 }
 

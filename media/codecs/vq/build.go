@@ -20,25 +20,27 @@ type builder struct {
 // tensorName returns the name in the file of what tags lead to.
 func (b *builder) tensorName(tags ...string) string {
 	for i, tag := range tags {
-		if own, ok := b.names[tag]; ok {
-			tags[i] = own
+		if name, ok := b.names[tag]; ok {
+			tags[i] = name
 		}
 	}
 	return strings.Join(tags, ".")
 }
 
-// tensorShape returns the shape of a tensor, which must have `dims` dimensions.
+// tensorShape returns the shape of a tensor, which must have `dims` dimensions. After an error it
+// returns a shape that other layers accept, so that the first error is the one that is reported.
 func (b *builder) tensorShape(name string, dims int) []int {
-	s := make([]int, dims)
-	for i := range s {
-		if s[i] = b.Dim(name, dims, i); b.Err != nil {
+	shape := make([]int, dims)
+	for i := range shape {
+		shape[i] = b.Dim(name, dims, i)
+		if b.Err != nil {
 			return []int{picture.Groups, picture.Groups, 1, 1}[:dims]
 		}
 	}
-	return s
+	return shape
 }
 
-// channelCount notes an error for a number of channels that group norms cannot have.
+// channelCount returns n, and sets an error for a number of channels that group norms cannot have.
 func (b *builder) channelCount(name string, n int) int {
 	if b.Err == nil && n%picture.Groups != 0 {
 		b.Err = fmt.Errorf("tensor %q has %d channels, want a multiple of %d", name, n, picture.Groups)
@@ -55,6 +57,7 @@ func (b *builder) newConv(name string) picture.Conv {
 	return picture.NewConv(s[0], s[1], s[2])
 }
 
+// newResBlock returns a block with the shapes of its tensors.
 func (b *builder) newResBlock(name string) *resBlock {
 	name += ".conv1.weight"
 	s := b.tensorShape(name, 4)
@@ -68,10 +71,12 @@ func (b *builder) newResBlock(name string) *resBlock {
 	return r
 }
 
+// newAttention returns an attention with the shape of its tensors.
 func (b *builder) newAttention(name string) *picture.Attention {
 	return picture.NewAttention(b.channelCount(name, b.tensorShape(name+".q.weight", 4)[0]))
 }
 
+// newLevel returns a level with the layers that the file has.
 func (b *builder) newLevel(name string) *level {
 	l := &level{}
 	for i := range b.Count(b.tensorName(name, "resnets")+".", ".conv1.weight") {
@@ -112,34 +117,34 @@ func (b *builder) newSide(name, blocks string) (s side) {
 	return s
 }
 
-// chainLevels notes an error if consecutive blocks do not fit each other.
+// chainLevels sets an error if consecutive blocks do not fit each other.
 func (b *builder) chainLevels(s *side) {
-	now := s.In.Weight.Shape[0]
-	fits := func(what string, channels int) {
-		if b.Err == nil && channels != now {
-			b.Err = fmt.Errorf("%s %d channels after a layer of %d, want the same", what, channels, now)
+	channels := s.In.Weight.Shape[0] // of the latest layer
+	checkInput := func(what string, input int) {
+		if b.Err == nil && input != channels {
+			b.Err = fmt.Errorf("%s %d channels after a layer of %d, want the same", what, input, channels)
 		}
 	}
 	for _, l := range s.allLevels() {
 		for i, r := range l.Res {
-			fits("a block takes", r.Conv1.Weight.Shape[1])
-			now = r.Conv1.Weight.Shape[0]
+			checkInput("a block takes", r.Conv1.Weight.Shape[1])
+			channels = r.Conv1.Weight.Shape[0]
 			if i < len(l.Attn) {
-				fits("an attention has", l.Attn[i].Q.Weight.Shape[0])
+				checkInput("an attention has", l.Attn[i].Q.Weight.Shape[0])
 			}
 		}
 		if l.Up != nil {
-			*l.Up = picture.NewUpsampling(now)
+			*l.Up = picture.NewUpsampling(channels)
 		}
 		if l.Down != nil {
-			*l.Down = picture.NewDownsampling(now)
+			*l.Down = picture.NewDownsampling(channels)
 		}
 	}
-	s.Norm = picture.NewGroupNorm(now)
-	fits("the last convolution takes", s.Out.Weight.Shape[1])
+	s.Norm = picture.NewGroupNorm(channels)
+	checkInput("the last convolution takes", s.Out.Weight.Shape[1])
 }
 
-// newModel returns the network, and notes an error if its sides do not fit each other.
+// newModel returns the network, and sets an error if its sides do not fit each other.
 func (b *builder) newModel() *Model {
 	m := &Model{Encoder: b.newSide("encoder", "down_blocks"),
 		Decoder: b.newSide("decoder", "up_blocks")}
@@ -162,6 +167,7 @@ func (b *builder) newModel() *Model {
 	if b.Err != nil {
 		return m
 	}
+	// what each is, and what it must be
 	want := map[string][2]int{
 		"encoder.conv_in's input":   {m.Encoder.In.Weight.Shape[1], 3},
 		"decoder.conv_out's output": {m.Decoder.Out.Weight.Shape[0], 3},
@@ -172,8 +178,8 @@ func (b *builder) newModel() *Model {
 		"the decoder's scale":       {m.scale, halvings},
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if v := want[name]; v[0] != v[1] {
-			b.Err = fmt.Errorf("%s: %d, want %d", name, v[0], v[1])
+		if pair := want[name]; pair[0] != pair[1] {
+			b.Err = fmt.Errorf("%s: %d, want %d", name, pair[0], pair[1])
 			return m
 		}
 	}

@@ -32,13 +32,15 @@ func init() {
 				return nil, err
 			}
 			grid = cmp.Or(grid, loneGrid)
-			// in a coarser precision the decoder overflows (force_upcast in its config.json)
+			// In a coarser precision the decoder overflows (force_upcast in its config.json).
 			o.Precision = backend.F32
 			return Load(src, grid, o)
 		},
 	})
 }
 
+// isLlamaGen reports whether a file is LlamaGen's tokenizer, which has no config.json to tell it
+// by.
 func isLlamaGen(src *model.Source) bool {
 	return src.HasTensor("encoder.conv_blocks.0.res.0.conv1.weight")
 }
@@ -60,8 +62,10 @@ func gridSide(src *model.Source, settings model.Settings) (int, error) {
 	var f struct {
 		Grid int `json:"grid"`
 	}
-	err := model.DecodeConfig(src, &f)
-	return f.Grid, cmp.Or(err, src.CheckKeys(settings))
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return f.Grid, err
+	}
+	return f.Grid, src.CheckKeys(settings)
 }
 
 // loneGrid is the grid, in codes along a side, of a VQModel outside a pipeline and without a grid

@@ -80,18 +80,18 @@ func (s *side) allLevels() []*level {
 // Load packs the layers.
 func (s *side) Load(l *nn.Loader) {
 	l.Load(&s.In, &s.Norm, &s.Out)
-	for _, one := range s.allLevels() {
-		for _, r := range one.Res {
+	for _, level := range s.allLevels() {
+		for _, r := range level.Res {
 			l.Load(r)
 		}
-		for _, a := range one.Attn {
+		for _, a := range level.Attn {
 			l.Load(a)
 		}
-		if one.Down != nil {
-			l.Load(one.Down)
+		if level.Down != nil {
+			l.Load(level.Down)
 		}
-		if one.Up != nil {
-			l.Load(one.Up)
+		if level.Up != nil {
+			l.Load(level.Up)
 		}
 	}
 }
@@ -139,9 +139,9 @@ func (r *resBlock) runOn(v *picture.Canvas) {
 		v.Convolve(v.X, v.H, &r.Conv2, v.NormSwish(v.H, &r.Norm2), backend.Epilogue{Add: true})
 		return
 	}
-	y := v.Shortcut()
-	v.Convolve(y, v.X, &r.Shortcut, backend.ConvInput{}, backend.Epilogue{})
-	v.Convolve(y, v.H, &r.Conv2, v.NormSwish(v.H, &r.Norm2), backend.Epilogue{Add: true})
+	output := v.Shortcut() // X is still the input
+	v.Convolve(output, v.X, &r.Shortcut, backend.ConvInput{}, backend.Epilogue{})
+	v.Convolve(output, v.H, &r.Conv2, v.NormSwish(v.H, &r.Norm2), backend.Epilogue{Add: true})
 	v.SwapShortcut()
 }
 
@@ -150,17 +150,17 @@ func (r *resBlock) runOn(v *picture.Canvas) {
 // decoder's weights are packed when they are first used; src must stay open until then.
 func Load(src *model.Source, side int, o model.Options) (*Model, error) {
 	b := &builder{Sizes: weights.Sizes{Set: src.Set}}
-	own := isLlamaGen(src)
-	if own {
+	llamaGen := isLlamaGen(src)
+	if llamaGen {
 		b.names = llamagenNames
 	}
 	m := b.newModel()
-	m.Codebook.Unit = own
+	m.Codebook.Unit = llamaGen
 	if b.Err != nil {
 		return nil, b.Err
 	}
-	if most := maxPixels / m.scale; side < 1 || side > most {
-		return nil, fmt.Errorf("the grid is %d x %d codes, want 1 to %d along a side", side, side, most)
+	if limit := maxPixels / m.scale; side < 1 || side > limit {
+		return nil, fmt.Errorf("the grid is %d x %d codes, want 1 to %d along a side", side, side, limit)
 	}
 	if err := weights.Bind(m, src.Set,
 		weights.BindOptions{Names: b.names, Ignore: unused}); err != nil {
@@ -174,7 +174,7 @@ func Load(src *model.Source, side int, o model.Options) (*Model, error) {
 		Halves: l.LazyHalves(src.Name, src.Set,
 			func(l *nn.Loader) { l.Load(&m.QuantConv, &m.Encoder) },
 			func(l *nn.Loader) { l.Load(&m.PostConv, &m.Decoder) })}
-	m.UseCanvas(m.b, own, m.drawPixels, m.readLatent)
+	m.UseCanvas(m.b, llamaGen, m.drawPixels, m.readLatent)
 	return m, l.Err()
 }
 
@@ -183,7 +183,7 @@ var unused = []string{"quantize.codebook_used"}
 
 const maxPixels = 1 << 13 // along a side
 
-// drawPixels computes the image of latents.
+// drawPixels computes the image of a latent [codes, width of the codebook].
 func (m *Model) drawPixels(v *picture.Canvas, latent *tensor.Dense) {
 	m.projected = backend.Grow(m.b, m.projected, m.Grid[0]*m.Grid[1], m.PostConv.Weight.Shape[0])
 	v.Begin(m.Grid[0], m.Grid[1])
@@ -193,7 +193,7 @@ func (m *Model) drawPixels(v *picture.Canvas, latent *tensor.Dense) {
 	v.ConvolveImage(&m.Decoder.Out, &m.Decoder.Norm)
 }
 
-// readLatent computes the latents of the image in m.Pixels.
+// readLatent computes the latent [codes, width of the codebook] of the image in m.Pixels.
 func (m *Model) readLatent(v *picture.Canvas, latent *tensor.Dense) {
 	v.Begin(m.Height, m.Width)
 	v.Write(m.Pixels)
