@@ -12,12 +12,12 @@ func (r *run) attribute(v any, name text) any {
 	if u, ok := v.(undefined); ok {
 		u.fail()
 	}
-	r.key(name)
-	if f := method(v, name.s); f != nil {
+	r.countKey(name)
+	if f := findMethod(v, name.s); f != nil {
 		return f
 	}
-	if t, ok := v.(*turn); ok {
-		return t.field(name.s)
+	if t, ok := v.(*iteration); ok {
+		return t.attribute(name.s)
 	}
 	if ns, ok := v.(*namespace); ok {
 		if field, ok := ns.fields.get(name); ok {
@@ -40,39 +40,60 @@ func objectName(v any) string {
 	return typeName(v) + " object"
 }
 
-// item returns v[key] as Python does or, if key is a text, the attribute of that name.
+// item returns v[key] as Python does or, if key is a text, the attribute of that name. Jinja does
+// the same, so that m['role'] and m.role are one.
 func (r *run) item(v, key any) any {
-	r.key(key)
+	r.countKey(key)
 	switch v := v.(type) {
 	case undefined:
 		v.fail()
 	case *dict:
-		if t, ok := key.(*list); !ok || t.tuple {
-			if _, unhashable := key.(*dict); !unhashable {
-				if field, ok := v.get(key); ok {
-					return field
-				}
+		if isHashable(key) {
+			if field, ok := v.get(key); ok {
+				return field
 			}
 		}
-	case *list, text:
-		n, _, whole, ok := number(key)
-		if l, is := v.(*list); ok && whole && (!is || !l.once) {
-			length := r.length(v)
-			if n < 0 {
-				n += length
+	case *list:
+		if !v.isGenerator {
+			if i, ok := elementIndex(key, r.length(v)); ok {
+				return v.items[i]
 			}
-			if n >= 0 && n < length {
-				if is {
-					return l.items[n]
-				}
-				return r.runes(v.(text))[n]
+		}
+	case text:
+		if _, _, isWhole, _ := asNumber(key); isWhole {
+			if i, ok := elementIndex(key, r.length(v)); ok {
+				return r.splitRunes(v)[i]
 			}
 		}
 	}
 	if name, ok := key.(text); ok {
 		return r.attribute(v, name)
 	}
-	return undefined{objectName(v) + " has no element " + r.repr(key).s + ", so it"}
+	return undefined{objectName(v) + " has no element " + r.pythonRepr(key).s + ", so it"}
+}
+
+// isHashable reports whether Python looks up a key in a dict: not a list or a dict.
+func isHashable(key any) bool {
+	switch key := key.(type) {
+	case *list:
+		return key.isTuple
+	case *dict:
+		return false
+	}
+	return true
+}
+
+// elementIndex returns the index that a key means in a sequence, where negative ones count from the
+// end. ok is false if the key is no whole number or out of range.
+func elementIndex(key any, length int64) (i int64, ok bool) {
+	i, _, isWhole, _ := asNumber(key)
+	if !isWhole {
+		return 0, false
+	}
+	if i < 0 {
+		i += length
+	}
+	return i, i >= 0 && i < length
 }
 
 // slice returns v[start:stop:step] of a list, tuple or text, and undefined for anything else.
@@ -84,39 +105,44 @@ func (r *run) slice(v any, parts [3]any) any {
 	whole, isText := v.(text)
 	l, isList := v.(*list)
 	switch {
-	case isList && !l.once:
+	case isList && !l.isGenerator:
 		items = l.items
 	case isText:
-		items = r.items(whole)
+		items = r.iterate(whole)
 	default:
 		return undefined{objectName(v) + " has no slices, so it"}
 	}
 	n := int64(len(items))
 	step := int64(1)
 	if parts[2] != nil {
-		step = r.index(parts[2])
+		step = r.asIndex(parts[2])
 	}
 	if step == 0 {
 		fail("slice step cannot be zero")
 	}
-	low, high := int64(0), n
+	low := int64(0)
+	high := n
 	if step < 0 {
-		low, high = -1, n-1
+		low = -1
+		high = n - 1
 	}
 	bound := func(p any, otherwise int64) int64 {
 		if p == nil {
 			return otherwise
 		}
-		i := r.index(p)
+		i := r.asIndex(p)
 		if i < 0 {
 			i += n
 		}
 		return min(max(i, low), high)
 	}
-	start, stop := bound(parts[0], low), bound(parts[1], high)
+	first := low
+	last := high
 	if step < 0 {
-		start, stop = bound(parts[0], high), bound(parts[1], low)
+		first, last = last, first
 	}
+	start := bound(parts[0], first)
+	stop := bound(parts[1], last)
 	var out []any
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
 		out = append(out, items[i])
@@ -125,17 +151,17 @@ func (r *run) slice(v any, parts [3]any) any {
 		}
 	}
 	if isText {
-		t := r.together(out)
+		t := r.joinRunes(out)
 		t.safe = whole.safe
 		return t
 	}
-	made := r.newList(out)
-	made.tuple = l.tuple
-	return made
+	part := r.newList(out)
+	part.isTuple = l.isTuple
+	return part
 }
 
-// together returns the text of a text's runes.
-func (r *run) together(runes []any) text {
+// joinRunes returns the text of a text's runes.
+func (r *run) joinRunes(runes []any) text {
 	b := builder{run: r}
 	for _, one := range runes {
 		b.add(one.(text))
@@ -143,69 +169,74 @@ func (r *run) together(runes []any) text {
 	return b.text()
 }
 
-func (r *run) index(v any) int64 {
-	n, _, whole, ok := number(v)
+// asIndex returns a whole number, and fails for what is none.
+func (r *run) asIndex(v any) int64 {
+	n, _, whole, ok := asNumber(v)
 	if !ok || !whole {
 		fail("slice indices must be integers or None, found %s", typeName(v))
 	}
 	return n
 }
 
-// method returns v's method of this name, nil if it has none. Python's methods that are not
+// findMethod returns v's method of this name, nil if it has none. Python's methods that are not
 // supported are errors, so that nobody takes them for missing keys.
-func method(v any, name string) any {
-	var of map[string]methodOf
-	var missing string
+func findMethod(v any, name string) any {
+	var methods map[string]method
+	var unsupported string
 	switch v.(type) {
 	case text:
-		of, missing = textMethods, " capitalize casefold center count encode expandtabs format_map index isalnum "+
-			"isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle "+
-			"isupper ljust maketrans partition removeprefix removesuffix rfind rindex rjust rpartition "+
-			"rsplit splitlines swapcase title translate zfill "
+		methods = textMethods
+		unsupported = unsupportedTextMethods
 	case *dict:
-		of, missing = dictMethods, " clear copy fromkeys pop popitem setdefault update "
+		methods = dictMethods
+		unsupported = " clear copy fromkeys pop popitem setdefault update "
 	case *list:
-		missing = " append clear copy count extend index insert pop remove reverse sort "
+		unsupported = " append clear copy count extend index insert pop remove reverse sort "
 	case *function:
-		missing = " arguments caller catch_kwargs catch_varargs explicit_caller name "
+		unsupported = " arguments caller catch_kwargs catch_varargs explicit_caller name "
 	case int64, bool, float64:
-		missing = " as_integer_ratio bit_count bit_length conjugate denominator from_bytes fromhex hex " +
-			"imag is_integer numerator real to_bytes "
+		unsupported = " as_integer_ratio bit_count bit_length conjugate denominator from_bytes " +
+			"fromhex hex imag is_integer numerator real to_bytes "
 	}
-	if m, ok := of[name]; ok {
+	if m, ok := methods[name]; ok {
 		return &function{name, func(r *run, args []any, named *dict) any {
 			for _, k := range named.keys {
 				if !strings.Contains(namedArguments[name], " "+k.(text).s+" ") && name != "format" {
 					fail("%s takes no keyword argument %q", name, k.(text).s)
 				}
 			}
-			want(args, m.least, m.most, name)
+			checkArgCount(args, m.minArgs, m.maxArgs, name)
 			return m.call(r, v, args, named)
 		}}
 	}
-	if strings.Contains(missing, " "+name+" ") {
-		fail("method %s of %s is not known here", name, typeName(v))
+	if strings.Contains(unsupported, " "+name+" ") {
+		fail("method %s of %s is not supported", name, typeName(v))
 	}
 	return nil
 }
 
-// namedArguments are the arguments of methods that may have their names.
+const unsupportedTextMethods = " capitalize casefold center count encode expandtabs format_map index " +
+	"isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace " +
+	"istitle isupper ljust maketrans partition removeprefix removesuffix rfind rindex rjust " +
+	"rpartition rsplit splitlines swapcase title translate zfill "
+
+// namedArguments are the arguments of methods that may be given by their names.
 var namedArguments = map[string]string{"split": " sep maxsplit "}
 
-// methodOf is a method, with how many arguments it has.
-type methodOf struct {
-	least, most int
-	call        func(r *run, v any, args []any, named *dict) any
+// method is a method of a value, with how many arguments it has.
+type method struct {
+	minArgs, maxArgs int
+	call             func(r *run, v any, args []any, named *dict) any
 }
 
-// bare is a method that has no arguments.
-func bare[T any](f func(*run, T) any) methodOf {
-	return methodOf{call: func(r *run, v any, _ []any, _ *dict) any { return f(r, v.(T)) }}
+// withoutArgs returns the method of a function that has no arguments.
+func withoutArgs[T any](f func(*run, T) any) method {
+	return method{call: func(r *run, v any, _ []any, _ *dict) any { return f(r, v.(T)) }}
 }
 
-var dictMethods = map[string]methodOf{
+var dictMethods = map[string]method{
 	"get": {1, 2, func(r *run, v any, args []any, _ *dict) any {
-		if field, ok := v.(*dict).get(r.key(args[0])); ok {
+		if field, ok := v.(*dict).get(r.countKey(args[0])); ok {
 			return field
 		}
 		if len(args) == 2 {
@@ -213,37 +244,39 @@ var dictMethods = map[string]methodOf{
 		}
 		return nil
 	}},
-	"items":  bare(func(r *run, d *dict) any { return viewed(r.pairs(d), "dict_items") }),
-	"keys":   bare(func(r *run, d *dict) any { return viewed(r.newList(d.keys), "dict_keys") }),
-	"values": bare(func(r *run, d *dict) any { return viewed(r.newList(d.values), "dict_values") }),
+	"items": withoutArgs(func(r *run, d *dict) any { return asView(r.pairsOf(d), "dict_items") }),
+	"keys":  withoutArgs(func(r *run, d *dict) any { return asView(r.newList(d.keys), "dict_keys") }),
+	"values": withoutArgs(func(r *run, d *dict) any {
+		return asView(r.newList(d.values), "dict_values")
+	}),
 }
 
-// viewed returns l as a view of a dict, or a range, by which name it is written.
-func viewed(l *list, name string) *list {
-	l.view = name
+// asView returns l as a view of a dict, or a range, by which name it is written.
+func asView(l *list, name string) *list {
+	l.viewName = name
 	return l
 }
 
-// pairs returns a list of the key and the value of each entry.
-func (r *run) pairs(d *dict) *list {
+// pairsOf returns a list of the key and the value of each entry.
+func (r *run) pairsOf(d *dict) *list {
 	var items []any
 	for i, k := range d.keys {
 		pair := r.newList([]any{k, d.values[i]})
-		pair.tuple = true
+		pair.isTuple = true
 		items = append(items, pair)
 	}
 	return r.newList(items)
 }
 
-// want checks the number of arguments of a function.
-func want(args []any, least, most int, name string) {
+// checkArgCount checks the number of arguments of a function.
+func checkArgCount(args []any, least, most int, name string) {
 	if len(args) < least || len(args) > most {
 		fail("%s is given %d arguments, want %d to %d", name, len(args), least, most)
 	}
 }
 
-// wantText returns argument i as a text.
-func wantText(args []any, i int, name string) text {
+// textArg returns argument i as a text.
+func textArg(args []any, i int, name string) text {
 	t, ok := args[i].(text)
 	if !ok {
 		fail("%s is given %s, want a text", name, typeName(args[i]))
@@ -251,46 +284,46 @@ func wantText(args []any, i int, name string) text {
 	return t
 }
 
-var textMethods = map[string]methodOf{
-	"strip":      stripper("strip", true, true),
-	"lstrip":     stripper("lstrip", true, false),
-	"rstrip":     stripper("rstrip", false, true),
-	"startswith": affix("startswith", strings.HasPrefix),
-	"endswith":   affix("endswith", strings.HasSuffix),
-	"split":      {0, 2, methodSplit},
+var textMethods = map[string]method{
+	"strip":      stripMethod("strip", true, true),
+	"lstrip":     stripMethod("lstrip", true, false),
+	"rstrip":     stripMethod("rstrip", false, true),
+	"startswith": affixMethod("startswith", strings.HasPrefix),
+	"endswith":   affixMethod("endswith", strings.HasSuffix),
+	"split":      {0, 2, splitMethod},
 	"format": {0, math.MaxInt, func(r *run, v any, args []any, named *dict) any {
-		return r.format(v.(text), args, named)
+		return r.formatText(v.(text), args, named)
 	}},
 	"replace": {2, 3, func(r *run, v any, args []any, _ *dict) any {
-		most := int64(-1)
+		limit := int64(-1)
 		if len(args) == 3 {
-			most = r.index(args[2])
+			limit = r.asIndex(args[2])
 		}
-		return r.replace(v.(text), wantText(args, 0, "replace"), wantText(args, 1, "replace"), most)
+		return r.replace(v.(text), textArg(args, 0, "replace"), textArg(args, 1, "replace"), limit)
 	}},
-	"lower": bare(func(r *run, t text) any { return r.lower(t) }),
-	"upper": bare(func(r *run, t text) any { return r.upper(t) }),
+	"lower": withoutArgs(func(r *run, t text) any { return r.lower(t) }),
+	"upper": withoutArgs(func(r *run, t text) any { return r.upper(t) }),
 	"join": {1, 1, func(r *run, v any, args []any, _ *dict) any {
 		var parts []text
-		for _, item := range r.items(args[0]) {
-			parts = append(parts, wantText([]any{item}, 0, "join"))
+		for _, item := range r.iterate(args[0]) {
+			parts = append(parts, textArg([]any{item}, 0, "join"))
 		}
 		return r.join(v.(text), parts)
 	}},
 	"find": {1, 1, func(r *run, v any, args []any, _ *dict) any {
 		s := v.(text).s
-		r.touch(2 * len(s))
-		at := strings.Index(s, wantText(args, 0, "find").s)
-		if at > 0 {
-			at = utf8.RuneCountInString(s[:at])
+		r.countRead(2 * len(s))
+		i := strings.Index(s, textArg(args, 0, "find").s)
+		if i > 0 {
+			i = utf8.RuneCountInString(s[:i])
 		}
-		return int64(at)
+		return int64(i)
 	}},
 }
 
-// set returns whether a rune is one of chars.
-func (r *run) set(chars string) func(rune) bool {
-	r.made(8 * len(chars))
+// runeSet returns a function that reports whether a rune is one of chars.
+func (r *run) runeSet(chars string) func(rune) bool {
+	r.countMade(8 * len(chars))
 	in := make(map[rune]bool, min(len(chars), 1<<16))
 	for _, c := range chars {
 		in[c] = true
@@ -298,42 +331,44 @@ func (r *run) set(chars string) func(rune) bool {
 	return func(c rune) bool { return in[c] }
 }
 
-func stripper(name string, left, right bool) methodOf {
-	return methodOf{0, 1, func(r *run, v any, args []any, _ *dict) any {
+// stripMethod is strip and its relatives, which remove runes from the ends of a text.
+func stripMethod(name string, left, right bool) method {
+	return method{0, 1, func(r *run, v any, args []any, _ *dict) any {
 		in := isSpace
 		if len(args) == 1 && args[0] != nil {
-			in = r.set(wantText(args, 0, name).s)
+			in = r.runeSet(textArg(args, 0, name).s)
 		}
-		r.made(len(v.(text).s))
+		r.countMade(len(v.(text).s))
 		return v.(text).strip(in, left, right)
 	}}
 }
 
-// methodSplit divides a text by a separator, or at white space.
-func methodSplit(r *run, v any, args []any, named *dict) any {
-	r.made(len(v.(text).s))
+// splitMethod divides a text by a separator, or at white space.
+func splitMethod(r *run, v any, args []any, named *dict) any {
+	r.countMade(len(v.(text).s))
 	if _, ok := named.get(text{s: "sep"}); ok && len(args) > 0 {
 		fail("split is given two separators")
 	}
-	most := int64(-1)
-	if a, ok := option(args, 1, named, "maxsplit"); ok {
-		if most = r.index(a); most < 0 || most > maxMade {
-			most = -1
+	limit := int64(-1)
+	if a, ok := argument(args, 1, named, "maxsplit"); ok {
+		limit = r.asIndex(a)
+		if limit < 0 || limit > maxMade {
+			limit = -1
 		}
 	}
-	sep, ok := option(args, 0, named, "sep")
+	sep, ok := argument(args, 0, named, "sep")
 	if !ok || sep == nil {
-		return r.texts(v.(text).fields(int(most)))
+		return r.textList(v.(text).splitSpace(int(limit)))
 	}
-	by := wantText([]any{sep}, 0, "split")
-	if by.s == "" {
+	separator := textArg([]any{sep}, 0, "split").s
+	if separator == "" {
 		fail("empty separator")
 	}
-	return r.texts(v.(text).split(by.s, int(most)))
+	return r.textList(v.(text).split(separator, int(limit)))
 }
 
-// texts returns a list of texts.
-func (r *run) texts(parts []text) *list {
+// textList returns a list of texts.
+func (r *run) textList(parts []text) *list {
 	items := make([]any, len(parts))
 	for i, p := range parts {
 		items[i] = p
@@ -341,16 +376,19 @@ func (r *run) texts(parts []text) *list {
 	return r.newList(items)
 }
 
-// affix reports whether a text has a prefix or suffix, or any of a tuple of them.
-func affix(name string, has func(string, string) bool) methodOf {
-	return methodOf{1, 1, func(r *run, v any, args []any, _ *dict) any {
-		s, affixes := v.(text).s, args
-		if l, ok := args[0].(*list); ok && l.tuple {
-			r.touch(len(s))
+// affixMethod returns the method that reports whether a text has a prefix or suffix, or any of a
+// tuple of them.
+func affixMethod(name string, has func(string, string) bool) method {
+	return method{1, 1, func(r *run, v any, args []any, _ *dict) any {
+		s := v.(text).s
+		affixes := args
+		if l, ok := args[0].(*list); ok && l.isTuple {
+			r.countRead(len(s))
 			affixes = l.items
 		}
 		for i := range affixes {
-			if r.touch(len(s)); has(s, wantText(affixes, i, name).s) {
+			r.countRead(len(s))
+			if has(s, textArg(affixes, i, name).s) {
 				return true
 			}
 		}
@@ -358,19 +396,19 @@ func affix(name string, has func(string, string) bool) methodOf {
 	}}
 }
 
-// replace replaces old by with, at most `most` times (below 0: any number). An empty old is found
-// before each rune and at the end.
-func (r *run) replace(t, old, with text, most int64) text {
+// replace replaces old by replacement, at most limit times (below 0: any number). An empty old is
+// found before each rune and at the end.
+func (r *run) replace(t, old, replacement text, limit int64) text {
 	if old.s != "" {
-		return r.join(with, t.split(old.s, int(min(most, maxMade))))
+		return r.join(replacement, t.split(old.s, int(min(limit, maxMade))))
 	}
 	b := builder{run: r}
-	for _, one := range append(r.runes(t), text{}) {
-		if most != 0 {
-			b.add(with)
-			most--
+	for _, character := range append(r.splitRunes(t), text{}) {
+		if limit != 0 {
+			b.add(replacement)
+			limit--
 		}
-		b.add(one)
+		b.add(character)
 	}
 	return b.text()
 }

@@ -7,9 +7,15 @@ import (
 	"unmask/tokenizers"
 )
 
-// CallForm is how an assistant's message spells calls of functions: First, a name, Arguments and
-// the arguments as a JSON object; for each further call Next in the place of First; and Last.
-type CallForm struct{ BeforeName, BeforeArguments, BeforeNextName, AfterCalls string }
+// CallForm is how an assistant's message spells calls of functions: BeforeName, a name,
+// BeforeArguments and the arguments as a JSON object. Each further call begins with BeforeNextName
+// in the place of BeforeName, and AfterCalls ends the last.
+type CallForm struct {
+	BeforeName      string
+	BeforeArguments string
+	BeforeNextName  string
+	AfterCalls      string
+}
 
 // PlainCalls is a line of JSON for each call, for models whose template spells no calls.
 var PlainCalls = CallForm{BeforeName: `{"name": "`, BeforeArguments: `", "arguments": `,
@@ -18,18 +24,19 @@ var PlainCalls = CallForm{BeforeName: `{"name": "`, BeforeArguments: `", "argume
 // Call is a call of a function. While its text grows, Arguments is a beginning of them.
 type Call struct{ Name, Arguments string }
 
-// CallForm returns how messages spell calls. own reports whether this is the template's form, of a
+// CallForm returns how messages spell calls. fromTemplate reports whether this is the form of a
 // template that also shows the functions; otherwise it is PlainCalls.
-func (m *Model) CallForm() (form CallForm, own bool) {
-	if m.calls == nil {
+func (m *Model) CallForm() (form CallForm, fromTemplate bool) {
+	if m.callForm == nil {
 		return PlainCalls, false
 	}
-	return *m.calls, true
+	return *m.callForm, true
 }
 
-// readCalls finds the template's form of calls in a conversation that has two, nil if the template
-// leaves functions or calls out, or spells calls in another way.
-func (m *Model) readCalls() *CallForm {
+// findCallForm finds the template's form of calls in a conversation that has two, nil if the
+// template leaves functions or calls out, or spells calls in another way. No file of a model says
+// how it was trained to call functions, but its template shows it.
+func (m *Model) findCallForm() *CallForm {
 	const (
 		name, other = "unmask_f", "unmask_g"
 		arguments   = `{"unmask_a": "unmask_b"}`
@@ -45,42 +52,44 @@ func (m *Model) readCalls() *CallForm {
 		}
 		return out.s
 	}
-	blind := render(question, Options{})
+	withoutTools := render(question, Options{})
 	o := Options{Tools: []byte("[" + function + name + parameters + "," + function + other +
 		parameters + "]")}
-	asked := render(question, o)
+	beforeAnswer := render(question, o)
 	o.Complete = true
-	answered := render(question+`,{"role":"assistant","content":"","tool_calls":[`+call+name+
+	withAnswer := render(question+`,{"role":"assistant","content":"","tool_calls":[`+call+name+
 		`","arguments":`+arguments+`}},`+call+other+`","arguments":`+arguments+`}}]},`+question, o)
-	rest, ok := strings.CutPrefix(answered, asked)
-	if !ok || asked == blind || asked == "" {
+	rest, ok := strings.CutPrefix(withAnswer, beforeAnswer)
+	if !ok || beforeAnswer == withoutTools || beforeAnswer == "" {
 		return nil
 	}
 	var parts [4]string
 	for i, mark := range []string{name, arguments, other, arguments} {
-		if parts[i], rest, ok = strings.Cut(rest, mark); !ok {
+		parts[i], rest, ok = strings.Cut(rest, mark)
+		if !ok {
 			return nil
 		}
 	}
 	f := &CallForm{BeforeName: parts[0], BeforeArguments: parts[1], BeforeNextName: parts[2]}
 	end := -1 // of the message
-	for _, stop := range m.stops {
-		text, _ := m.Tokenizer.Token(stop)
-		if at := strings.Index(rest, text); text != "" && at >= 0 && (end < 0 || at < end) {
-			end = at
+	for _, id := range m.endTokens {
+		text, _ := m.Tokenizer.Token(id)
+		if i := strings.Index(rest, text); text != "" && i >= 0 && (end < 0 || i < end) {
+			end = i
 		}
 	}
 	if end < 0 || parts[3] != f.BeforeArguments {
 		return nil
 	}
-	if f.AfterCalls = rest[:end]; !f.readable() || f.special(m.Tokenizer) {
+	f.AfterCalls = rest[:end]
+	if !f.isUnambiguous() || f.hasSpecialTokens(m.Tokenizer) {
 		return nil
 	}
 	return f
 }
 
-// readable reports whether Read finds the calls in every text of the form.
-func (f *CallForm) readable() bool {
+// isUnambiguous reports whether SplitCalls finds the calls in every text of the form.
+func (f *CallForm) isUnambiguous() bool {
 	inName := func(c byte) bool {
 		return c == '_' || c == '-' || c >= '0' && c <= '9' || c|32 >= 'a' && c|32 <= 'z'
 	}
@@ -88,8 +97,9 @@ func (f *CallForm) readable() bool {
 		f.BeforeNextName != "" && !strings.HasPrefix(f.AfterCalls, f.BeforeNextName)
 }
 
-// special reports whether special tokens spell a part of the form.
-func (f *CallForm) special(t tokenizers.Tokenizer) bool {
+// hasSpecialTokens reports whether special tokens spell a part of the form. A text that a model
+// wrote does not show them, so that its calls could not be found.
+func (f *CallForm) hasSpecialTokens(t tokenizers.Tokenizer) bool {
 	ids, err := t.EncodeSpecial(f.BeforeName + f.BeforeArguments + f.BeforeNextName + f.AfterCalls)
 	return err != nil || slices.ContainsFunc(ids, func(id int32) bool {
 		return tokenizers.IsSpecial(t, id)
@@ -99,13 +109,15 @@ func (f *CallForm) special(t tokenizers.Tokenizer) bool {
 // SplitCalls divides a message's text, which may still grow, into what precedes its calls and the
 // calls whose names are complete.
 func (f *CallForm) SplitCalls(text string) (content string, calls []Call) {
-	at := strings.Index(text, f.BeforeName)
-	if at < 0 {
+	start := strings.Index(text, f.BeforeName)
+	if start < 0 {
 		return text, nil
 	}
-	content, rest, next := text[:at], text[at:], f.BeforeName
+	content = text[:start]
+	rest := text[start:]
+	beforeName := f.BeforeName
 	for {
-		after, ok := strings.CutPrefix(rest, next)
+		after, ok := strings.CutPrefix(rest, beforeName)
 		if !ok {
 			return content, calls
 		}
@@ -115,14 +127,16 @@ func (f *CallForm) SplitCalls(text string) (content string, calls []Call) {
 		}
 		n := objectEnd(arguments)
 		calls = append(calls, Call{name, arguments[:n]})
-		rest, next = arguments[n:], f.BeforeNextName
+		rest = arguments[n:]
+		beforeName = f.BeforeNextName
 	}
 }
 
-// objectEnd returns where the JSON object ends with which a text begins, the text's length if it
-// does not end there.
+// objectEnd returns where the JSON object at the start of a text ends: the text's length if the
+// object goes on.
 func objectEnd(text string) int {
-	depth, quoted := 0, false
+	depth := 0
+	quoted := false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case quoted && c == '\\':
@@ -133,7 +147,8 @@ func objectEnd(text string) int {
 		case c == '{':
 			depth++
 		case c == '}':
-			if depth--; depth == 0 {
+			depth--
+			if depth == 0 {
 				return i + 1
 			}
 		}

@@ -7,47 +7,48 @@ import (
 )
 
 // expr is an expression of a template, which the parser makes; run.eval computes its value.
-type expr interface{ value(r *run, s *scope) any }
+type expr interface{ evaluate(r *run, s *scope) any }
 
-// compute is an expression given by its function.
-type compute func(r *run, s *scope) any
+// exprFunc is an expression given by its function.
+type exprFunc func(r *run, s *scope) any
 
-func (c compute) value(r *run, s *scope) any { return c(r, s) }
+func (c exprFunc) evaluate(r *run, s *scope) any { return c(r, s) }
 
 // stmt runs a statement of a template, which writes to out, and returns the jump that ended it,
 // break or continue, "" if none did.
 type stmt func(r *run, s *scope, out *builder) (jump string)
 
-// calling is the call of a function, which call blocks hand their body to.
-type calling struct {
-	f    expr
-	args arguments
+// callExpr is the call of a function. It is a type of its own because call blocks hand their body
+// to the function that is called.
+type callExpr struct {
+	function  expr
+	arguments arguments
 }
 
-func (c calling) value(r *run, s *scope) any { return c.do(r, s, nil) }
+func (c callExpr) evaluate(r *run, s *scope) any { return c.evaluateWith(r, s, nil) }
 
-// do makes the call, with the function caller as an argument if there is one.
-func (c calling) do(r *run, s *scope, caller *function) any {
-	f := r.eval(c.f, s)
-	args, named := c.args.values(r, s)
+// evaluateWith makes the call, with the function caller as an argument if there is one.
+func (c callExpr) evaluateWith(r *run, s *scope, caller *function) any {
+	f := r.eval(c.function, s)
+	args, named := c.arguments.evaluate(r, s)
 	if caller != nil {
 		named.set(text{s: "caller"}, caller)
 	}
 	return r.call(f, args, named)
 }
 
-// arguments are the arguments of a call.
+// arguments are the arguments of a call: those by their places, and the names and values of others.
 type arguments struct {
-	list  []expr
-	names []string // of named
-	named []expr
+	positional []expr
+	names      []string
+	named      []expr
 }
 
-func (a arguments) values(r *run, s *scope) ([]any, *dict) {
+func (a arguments) evaluate(r *run, s *scope) ([]any, *dict) {
 	named := newDict()
-	args := r.evalAll(a.list, s)
+	args := r.evalAll(a.positional, s)
 	for i, name := range a.names {
-		if _, ok := named.at[name]; ok {
+		if _, ok := named.index[name]; ok {
 			fail("keyword argument %q is given twice", name)
 		}
 		named.set(text{s: name}, r.eval(a.named[i], s))
@@ -55,22 +56,25 @@ func (a arguments) values(r *run, s *scope) ([]any, *dict) {
 	return args, named
 }
 
-// define is the definition of a macro, or of the body of a call block.
-type define struct {
+// macroDefinition is the definition of a macro, or of the body of a call block.
+type macroDefinition struct {
 	name     string
 	params   []string
-	defaults []expr // for the last parameters
-	varargs  bool   // the body reads further arguments
-	kwargs   bool   // and further named ones
-	caller   bool   // and the body of a call block
+	defaults []expr // of the last parameters
 	body     []stmt
+
+	// Whether the body reads the variable varargs, which has arguments beyond the parameters; kwargs,
+	// which has those with other names; and caller, which is the body of a call block.
+	readsVarargs bool
+	readsKwargs  bool
+	readsCaller  bool
 }
 
 // eval returns the value of x.
 func (r *run) eval(x expr, s *scope) any {
 	r.enter()
 	defer r.leave()
-	return x.value(r, s)
+	return x.evaluate(r, s)
 }
 
 func (r *run) evalAll(list []expr, s *scope) []any {
@@ -92,10 +96,10 @@ func (r *run) call(f any, args []any, named *dict) any {
 	return nil
 }
 
-func (u undefined) fail() { fail("%s is undefined", u.what) }
+func (u undefined) fail() { fail("%s is undefined", u.description) }
 
-// defined fails for a value that is undefined.
-func defined(values ...any) {
+// requireDefined fails for a value that is undefined.
+func requireDefined(values ...any) {
 	for _, v := range values {
 		if u, ok := v.(undefined); ok {
 			u.fail()
@@ -103,12 +107,13 @@ func defined(values ...any) {
 	}
 }
 
-func (r *run) unary(op string, v any) any {
+// applyUnary returns Python's op v for +, - and not.
+func (r *run) applyUnary(op string, v any) any {
 	if op == "not" {
-		return !truth(v)
+		return !isTrue(v)
 	}
-	n, f, whole, ok := number(v)
-	defined(v)
+	n, f, whole, ok := asNumber(v)
+	requireDefined(v)
 	switch {
 	case !ok:
 		fail("bad operand type for unary %s: %q", op, typeName(v))
@@ -124,64 +129,70 @@ func (r *run) unary(op string, v any) any {
 	return f
 }
 
-// binary returns Python's a op b, and ~, which joins texts.
-func (r *run) binary(op string, a, b any) any {
+// applyBinary returns Python's a op b, and ~, which joins texts.
+func (r *run) applyBinary(op string, a, b any) any {
 	if op == "~" {
-		return r.join(text{}, []text{r.str(a), r.str(b)})
+		return r.join(text{}, []text{r.pythonStr(a), r.pythonStr(b)})
 	}
-	defined(a, b)
-	x, fx, wx, ok := number(a)
-	y, fy, wy, ok2 := number(b)
-	if ok && ok2 {
-		if wx && wy {
-			return wholes(op, x, y)
+	requireDefined(a, b)
+	x, realX, wholeX, okX := asNumber(a)
+	y, realY, wholeY, okY := asNumber(b)
+	if okX && okY {
+		if wholeX && wholeY {
+			return wholeArithmetic(op, x, y)
 		}
-		return reals(op, fx, fy)
+		return floatArithmetic(op, realX, realY)
+	}
+	if op == "*" && wholeX { // a number of times a sequence
+		switch b.(type) {
+		case text, *list:
+			return r.applyBinary(op, b, a)
+		}
 	}
 	switch left := a.(type) {
 	case text:
-		if right, is := b.(text); is && op == "+" {
-			if left.safe || right.safe {
-				sum := r.join(text{}, []text{r.markup(left), r.markup(right)})
-				sum.safe = true
-				return sum
-			}
-			return r.join(text{}, []text{left, right})
-		}
-		if op == "*" && ok2 && wy {
-			return r.repeat(left, y)
-		}
-		if op == "%" {
-			fail("formatting by %% is not done here")
-		}
-		if op == "+" {
-			fail("can only concatenate str (not %q) to str", typeName(b))
+		switch {
+		case op == "+":
+			return r.addTexts(left, b)
+		case op == "*" && wholeY:
+			return r.repeatText(left, y)
+		case op == "%":
+			fail("formatting by %% is not supported")
 		}
 	case *list:
-		if right, is := b.(*list); is && op == "+" && left.tuple == right.tuple && !left.once &&
-			!right.once {
-			l := r.newList(append(append([]any{}, left.items...), right.items...))
-			l.tuple = left.tuple
-			return l
-		}
-		if op == "*" && ok2 && wy && !left.once {
-			r.made(16 * bounded(int64(len(left.items)), y))
+		right, isList := b.(*list)
+		switch {
+		case op == "+" && isList && left.isTuple == right.isTuple && !left.isGenerator &&
+			!right.isGenerator:
+			sum := r.newList(slices.Concat(left.items, right.items))
+			sum.isTuple = left.isTuple
+			return sum
+		case op == "*" && wholeY && !left.isGenerator:
+			r.countMade(16 * boundedProduct(int64(len(left.items)), y))
 			n := int(min(max(y, 0), maxMade))
-			return &list{items: slices.Repeat(left.items, n), tuple: left.tuple}
+			return &list{items: slices.Repeat(left.items, n), isTuple: left.isTuple}
 		}
-	}
-	if _, is := b.(text); is && op == "*" && ok && wx {
-		return r.binary(op, b, a)
-	}
-	if _, is := b.(*list); is && op == "*" && ok && wx {
-		return r.binary(op, b, a)
 	}
 	fail("unsupported operand type(s) for %s: %q and %q", op, typeName(a), typeName(b))
 	return nil
 }
 
-// bounded returns a times b, clipped to 0 and to just above the limit.
-func bounded(a, b int64) int {
+// addTexts returns Python's left + right, where a text that is safe for HTML escapes the other.
+func (r *run) addTexts(left text, b any) text {
+	right, ok := b.(text)
+	if !ok {
+		fail("can only concatenate str (not %q) to str", typeName(b))
+	}
+	if left.safe || right.safe {
+		sum := r.join(text{}, []text{r.escapeHTML(left), r.escapeHTML(right)})
+		sum.safe = true
+		return sum
+	}
+	return r.join(text{}, []text{left, right})
+}
+
+// boundedProduct returns a times b, clipped to 0 and to just above the limit.
+func boundedProduct(a, b int64) int {
 	if a <= 0 || b <= 0 {
 		return 0
 	}
@@ -191,8 +202,8 @@ func bounded(a, b int64) int {
 	return int(a * b)
 }
 
-func (r *run) repeat(t text, n int64) text {
-	r.made(bounded(int64(len(t.s)), n))
+func (r *run) repeatText(t text, n int64) text {
+	r.countMade(boundedProduct(int64(len(t.s)), n))
 	b := builder{run: r}
 	if t.s != "" {
 		for range n {
@@ -202,15 +213,19 @@ func (r *run) repeat(t text, n int64) text {
 	return b.text()
 }
 
-func wholes(op string, a, b int64) any {
-	x, y, z := big.NewInt(a), big.NewInt(b), new(big.Int)
+// wholeArithmetic returns Python's a op b of whole numbers. Results that Python has beyond 64 bits
+// are errors.
+func wholeArithmetic(op string, a, b int64) any {
+	x := big.NewInt(a)
+	y := big.NewInt(b)
+	result := new(big.Int)
 	switch op {
 	case "+":
-		z.Add(x, y)
+		result.Add(x, y)
 	case "-":
-		z.Sub(x, y)
+		result.Sub(x, y)
 	case "*":
-		z.Mul(x, y)
+		result.Mul(x, y)
 	case "/", "//", "%":
 		if b == 0 {
 			fail("division by zero")
@@ -218,31 +233,31 @@ func wholes(op string, a, b int64) any {
 		if op == "/" {
 			return float64(a) / float64(b)
 		}
-		rest := new(big.Int)
-		z.QuoRem(x, y, rest)
-		if rest.Sign() != 0 && rest.Sign() != y.Sign() { // Python rounds down
-			z.Sub(z, big.NewInt(1))
-			rest.Add(rest, y)
+		remainder := new(big.Int)
+		result.QuoRem(x, y, remainder)
+		if remainder.Sign() != 0 && remainder.Sign() != y.Sign() { // Python rounds down
+			result.Sub(result, big.NewInt(1))
+			remainder.Add(remainder, y)
 		}
 		if op == "%" {
-			z = rest
+			result = remainder
 		}
 	case "**":
 		if b < 0 {
-			return reals(op, float64(a), float64(b))
+			return floatArithmetic(op, float64(a), float64(b))
 		}
 		if b > 63 && (a > 1 || a < -1) {
 			fail("%d ** %d is too large", a, b)
 		}
-		z.Exp(x, y, nil)
+		result.Exp(x, y, nil)
 	}
-	if !z.IsInt64() {
+	if !result.IsInt64() {
 		fail("%d %s %d is too large", a, op, b)
 	}
-	return z.Int64()
+	return result.Int64()
 }
 
-func reals(op string, a, b float64) any {
+func floatArithmetic(op string, a, b float64) any {
 	if b == 0 && (op == "/" || op == "//" || op == "%") {
 		fail("division by zero")
 	}
@@ -256,29 +271,30 @@ func reals(op string, a, b float64) any {
 	case "/":
 		return a / b
 	}
-	fail("%s of numbers that are not whole is not done here", op)
+	fail("%s of numbers that are not whole is not supported", op)
 	return nil
 }
 
+// compare returns Python's a op b for operators that compare.
 func (r *run) compare(op string, a, b any) bool {
 	switch op {
 	case "==":
-		return r.equal(a, b)
+		return r.equals(a, b)
 	case "!=":
-		return !r.equal(a, b)
+		return !r.equals(a, b)
 	case "in":
 		return r.contains(b, a)
 	case "not in":
 		return !r.contains(b, a)
 	}
-	defined(a, b)
+	requireDefined(a, b)
 	switch op {
 	case "<":
-		return r.less(a, b)
+		return r.isLess(a, b)
 	case ">":
-		return r.less(b, a)
+		return r.isLess(b, a)
 	case "<=":
-		return r.less(a, b) || r.equal(a, b)
+		return r.isLess(a, b) || r.equals(a, b)
 	}
-	return r.less(b, a) || r.equal(a, b)
+	return r.isLess(b, a) || r.equals(a, b)
 }

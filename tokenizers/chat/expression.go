@@ -6,68 +6,72 @@ import (
 	"strings"
 )
 
-// constant is the expression of a value.
-func constant(v any) expr { return compute(func(*run, *scope) any { return v }) }
+// constantExpr is the expression of a value.
+func constantExpr(v any) expr { return exprFunc(func(*run, *scope) any { return v }) }
 
-// variable is the expression of a name.
-func variable(name string) expr {
-	return compute(func(_ *run, s *scope) any { return s.get(name) })
+// variableExpr is the expression of a name.
+func variableExpr(name string) expr {
+	return exprFunc(func(_ *run, s *scope) any { return s.lookup(name) })
 }
 
-// listing is the expression of a list or a tuple.
-func listing(items []expr, tuple bool) expr {
-	return compute(func(r *run, s *scope) any {
+// listExpr is the expression of a list or a tuple.
+func listExpr(items []expr, tuple bool) expr {
+	return exprFunc(func(r *run, s *scope) any {
 		l := r.newList(r.evalAll(items, s))
-		l.tuple = tuple
+		l.isTuple = tuple
 		return l
 	})
 }
 
-// tuple reads an expression, or several separated by commas as a tuple.
-func (p *parser) tuple(conditional bool) expr {
-	first := p.expression(conditional)
-	if !p.is(operator, ",") {
+// parseTuple reads an expression, or several separated by commas as a tuple.
+func (p *parser) parseTuple(conditional bool) expr {
+	first := p.parseExpression(conditional)
+	if !p.nextIs(operatorToken, ",") {
 		return first
 	}
 	all := []expr{first}
-	for p.skip(operator, ",") {
-		if t := p.peek(); t.kind == finish || t.kind == eof || p.is(operator, ")") {
+	for p.accept(operatorToken, ",") {
+		if t := p.peek(); t.kind == closeToken || t.kind == endToken || p.nextIs(operatorToken, ")") {
 			break
 		}
-		all = append(all, p.expression(conditional))
+		all = append(all, p.parseExpression(conditional))
 	}
-	return listing(all, true)
+	return listExpr(all, true)
 }
 
-// expression reads an expression, with an inline if where `conditional` is set.
-func (p *parser) expression(conditional bool) expr {
-	defer p.deeper()()
-	x := p.or()
-	for conditional && p.skip(name, "if") {
-		test, yes, no := p.or(), x, constant(undefined{"the inline if-expression without else"})
-		if p.skip(name, "else") {
-			no = p.expression(true)
+// parseExpression reads an expression, with an inline if where conditional is set.
+func (p *parser) parseExpression(conditional bool) expr {
+	defer p.nest()()
+	x := p.parseOr()
+	for conditional && p.accept(nameToken, "if") {
+		test := p.parseOr()
+		then := x
+		otherwise := constantExpr(undefined{"the inline if-expression without else"})
+		if p.accept(nameToken, "else") {
+			otherwise = p.parseExpression(true)
 		}
-		x = compute(func(r *run, s *scope) any {
-			if truth(r.eval(test, s)) {
-				return r.eval(yes, s)
+		x = exprFunc(func(r *run, s *scope) any {
+			if isTrue(r.eval(test, s)) {
+				return r.eval(then, s)
 			}
-			return r.eval(no, s)
+			return r.eval(otherwise, s)
 		})
 	}
 	return x
 }
 
-func (p *parser) or() expr  { return p.logical("or", p.and) }
-func (p *parser) and() expr { return p.logical("and", p.not) }
+func (p *parser) parseOr() expr  { return p.parseLogical("or", p.parseAnd) }
+func (p *parser) parseAnd() expr { return p.parseLogical("and", p.parseNot) }
 
-// logical reads a chain of or, or of and, whose value is the first that decides it or the last.
-func (p *parser) logical(word string, part func() expr) expr {
+// parseLogical reads a chain of or, or of and, whose value is the first that decides it or the
+// last.
+func (p *parser) parseLogical(word string, part func() expr) expr {
 	x := part()
-	for n := 0; p.skip(name, word); n++ {
-		a, b := x, part()
-		x = p.chained(n, compute(func(r *run, s *scope) any {
-			if v := r.eval(a, s); truth(v) == (word == "or") {
+	for n := 0; p.accept(nameToken, word); n++ {
+		a := x
+		b := part()
+		x = p.boundChain(n, exprFunc(func(r *run, s *scope) any {
+			if v := r.eval(a, s); isTrue(v) == (word == "or") {
 				return v
 			}
 			return r.eval(b, s)
@@ -76,42 +80,45 @@ func (p *parser) logical(word string, part func() expr) expr {
 	return x
 }
 
-// chained bounds the length of a chain of operators, whose value is nested as deep.
-func (p *parser) chained(n int, x expr) expr {
+// boundChain bounds the length of a chain of operators, and returns the chain. Computing its value
+// nests as deep as the chain is long.
+func (p *parser) boundChain(n int, x expr) expr {
 	if n > 50*maxDepth {
 		fail("line %d: more than %d operators in a row", p.peek().line, 50*maxDepth)
 	}
 	return x
 }
 
-func (p *parser) not() expr {
-	if p.skip(name, "not") {
-		defer p.deeper()()
-		return signed("not", p.not())
+// parseNot reads a comparison, which not may precede.
+func (p *parser) parseNot() expr {
+	if p.accept(nameToken, "not") {
+		defer p.nest()()
+		return unaryExpr("not", p.parseNot())
 	}
-	return p.compare()
+	return p.parseComparison()
 }
 
-// signed is the expression of an operator before another one.
-func signed(op string, x expr) expr {
-	return compute(func(r *run, s *scope) any { return r.unary(op, r.eval(x, s)) })
+// unaryExpr is the expression of an operator before another one.
+func unaryExpr(op string, x expr) expr {
+	return exprFunc(func(r *run, s *scope) any { return r.applyUnary(op, r.eval(x, s)) })
 }
 
-// compare reads a op1 b op2 c ...
-func (p *parser) compare() expr {
-	first := p.sum()
+// parseComparison reads a op1 b op2 c ..., which as in Python means a op1 b and b op2 c.
+func (p *parser) parseComparison() expr {
+	first := p.parseSum()
 	var ops []string
-	var rest []expr
-	for op := p.comparison(); op != ""; op = p.comparison() {
-		ops, rest = append(ops, op), append(rest, p.sum())
+	var operands []expr // after the first
+	for op := p.acceptComparison(); op != ""; op = p.acceptComparison() {
+		ops = append(ops, op)
+		operands = append(operands, p.parseSum())
 	}
 	if ops == nil {
 		return first
 	}
-	return compute(func(r *run, s *scope) any {
+	return exprFunc(func(r *run, s *scope) any {
 		a := r.eval(first, s)
 		for i, op := range ops {
-			b := r.eval(rest[i], s)
+			b := r.eval(operands[i], s)
 			if !r.compare(op, a, b) {
 				return false
 			}
@@ -121,14 +128,15 @@ func (p *parser) compare() expr {
 	})
 }
 
-// comparison reads an operator that compares, "" if there is none.
-func (p *parser) comparison() string {
+// acceptComparison reads an operator that compares, "" if there is none.
+func (p *parser) acceptComparison() string {
 	t := p.peek()
+	comparisons := []string{"==", "!=", "<", "<=", ">", ">="}
 	switch {
-	case t.kind == operator && slices.Contains([]string{"==", "!=", "<", "<=", ">", ">="}, t.text),
-		p.is(name, "in"):
+	case t.kind == operatorToken && slices.Contains(comparisons, t.text),
+		p.nextIs(nameToken, "in"):
 		return p.next().text
-	case p.is(name, "not") && p.tokens[1].kind == name && p.tokens[1].text == "in":
+	case p.nextIs(nameToken, "not") && p.tokens[1].kind == nameToken && p.tokens[1].text == "in":
 		p.next()
 		p.next()
 		return "not in"
@@ -136,161 +144,178 @@ func (p *parser) comparison() string {
 	return ""
 }
 
-func (p *parser) sum() expr { return p.chain(p.concat, "+", "-") }
-func (p *parser) concat() expr {
-	return p.chain(func() expr { return p.chain(p.power, "*", "/", "//", "%") }, "~")
-}
-func (p *parser) power() expr { return p.chain(func() expr { return p.unary(true) }, "**") }
+// The operators of arithmetic, from those that bind least: + and -; ~; * and its relatives; **.
 
-func (p *parser) chain(part func() expr, ops ...string) expr {
+func (p *parser) parseSum() expr { return p.parseChain(p.parseConcat, "+", "-") }
+
+func (p *parser) parseConcat() expr { return p.parseChain(p.parseProduct, "~") }
+
+func (p *parser) parseProduct() expr { return p.parseChain(p.parsePower, "*", "/", "//", "%") }
+
+func (p *parser) parsePower() expr {
+	return p.parseChain(func() expr { return p.parseUnary(true) }, "**")
+}
+
+// parseChain reads parts with some operators between them, computed from the left.
+func (p *parser) parseChain(part func() expr, ops ...string) expr {
 	x := part()
-	for n := 0; p.peek().kind == operator && slices.Contains(ops, p.peek().text); n++ {
-		op, a, b := p.next().text, x, part()
-		x = p.chained(n, compute(func(r *run, s *scope) any {
-			return r.binary(op, r.eval(a, s), r.eval(b, s))
+	for n := 0; p.peek().kind == operatorToken && slices.Contains(ops, p.peek().text); n++ {
+		op := p.next().text
+		a := x
+		b := part()
+		x = p.boundChain(n, exprFunc(func(r *run, s *scope) any {
+			return r.applyBinary(op, r.eval(a, s), r.eval(b, s))
 		}))
 	}
 	return x
 }
 
-func (p *parser) unary(filters bool) expr {
-	defer p.deeper()()
+// parseUnary reads a value with signs before it and, after it, what parsePostfix and, with filters,
+// parseFilters read.
+func (p *parser) parseUnary(filters bool) expr {
+	defer p.nest()()
 	var x expr
-	if p.is(operator, "-") || p.is(operator, "+") {
-		x = signed(p.next().text, p.unary(false))
+	if p.nextIs(operatorToken, "-") || p.nextIs(operatorToken, "+") {
+		x = unaryExpr(p.next().text, p.parseUnary(false))
 	} else {
-		x = p.primary()
+		x = p.parsePrimary()
 	}
-	x = p.postfix(x)
+	x = p.parsePostfix(x)
 	if filters {
-		x = p.filters(x)
+		x = p.parseFilters(x)
 	}
 	return x
 }
 
-func (p *parser) primary() expr {
+// parsePrimary reads a name, a literal, or an expression in brackets.
+func (p *parser) parsePrimary() expr {
 	t := p.next()
 	switch t.kind {
-	case name:
+	case nameToken:
 		switch t.text {
 		case "true", "True":
-			return constant(true)
+			return constantExpr(true)
 		case "false", "False":
-			return constant(false)
+			return constantExpr(false)
 		case "none", "None":
-			return constant(nil)
+			return constantExpr(nil)
 		}
-		return variable(t.text)
-	case quoted:
+		return variableExpr(t.text)
+	case stringToken:
 		var s strings.Builder
 		s.WriteString(t.text)
-		for p.peek().kind == quoted {
+		for p.peek().kind == stringToken {
 			s.WriteString(p.next().text)
 		}
-		return constant(text{s: s.String()})
-	case integer:
+		return constantExpr(text{s: s.String()})
+	case integerToken:
 		v, err := strconv.ParseInt(t.text, 0, 64) // with 0x, 0o and 0b
 		if err != nil {
 			fail("line %d: %.40s is not a whole number of 64 bits", t.line, t.text)
 		}
-		return constant(v)
-	case float:
+		return constantExpr(v)
+	case floatToken:
 		v, err := strconv.ParseFloat(t.text, 64)
 		if err != nil {
 			fail("line %d: %.40s is too large", t.line, t.text)
 		}
-		return constant(v)
-	case operator:
+		return constantExpr(v)
+	case operatorToken:
 		switch t.text {
 		case "(":
-			if p.skip(operator, ")") {
-				return listing(nil, true)
+			if p.accept(operatorToken, ")") {
+				return listExpr(nil, true)
 			}
-			x := p.tuple(true)
-			p.want(operator, ")")
+			x := p.parseTuple(true)
+			p.expect(operatorToken, ")")
 			return x
 		case "[":
-			return listing(p.items("]"), false)
+			return listExpr(p.parseItems("]"), false)
 		case "{":
-			return p.mapping()
+			return p.parseDict()
 		}
 	}
 	fail("line %d: found %.40q, want a value", t.line, t.text)
 	return nil
 }
 
-// listed reads items with commas between them, and one more where wanted, up to end.
-func (p *parser) listed(end string, item func()) {
-	for first := true; !p.skip(operator, end); first = false {
+// parseListed reads items with commas between them, and maybe one at the end, up to a bracket.
+func (p *parser) parseListed(end string, parseItem func()) {
+	for first := true; !p.accept(operatorToken, end); first = false {
 		if !first {
-			p.want(operator, ",")
-			if p.skip(operator, end) {
+			p.expect(operatorToken, ",")
+			if p.accept(operatorToken, end) {
 				break
 			}
 		}
-		item()
+		parseItem()
 	}
 }
 
-func (p *parser) items(end string) (list []expr) {
-	p.listed(end, func() { list = append(list, p.expression(true)) })
+func (p *parser) parseItems(end string) (list []expr) {
+	p.parseListed(end, func() { list = append(list, p.parseExpression(true)) })
 	return list
 }
 
-func (p *parser) mapping() expr {
+func (p *parser) parseDict() expr {
 	var keys, values []expr
-	p.listed("}", func() {
-		keys = append(keys, p.expression(true))
-		p.want(operator, ":")
-		values = append(values, p.expression(true))
+	p.parseListed("}", func() {
+		keys = append(keys, p.parseExpression(true))
+		p.expect(operatorToken, ":")
+		values = append(values, p.parseExpression(true))
 	})
-	return compute(func(r *run, s *scope) any {
+	return exprFunc(func(r *run, s *scope) any {
 		d := newDict()
 		for i := range keys {
-			d.set(r.key(r.eval(keys[i], s)), r.eval(values[i], s))
+			d.set(r.countKey(r.eval(keys[i], s)), r.eval(values[i], s))
 		}
-		r.made(32 * len(d.keys))
+		r.countMade(32 * len(d.keys))
 		return d
 	})
 }
 
-func (p *parser) postfix(x expr) expr {
-	for n := 0; p.peek().kind == operator; n++ {
+// parsePostfix reads attributes, subscripts and calls after a value.
+func (p *parser) parsePostfix(x expr) expr {
+	for n := 0; p.peek().kind == operatorToken; n++ {
 		switch p.peek().text {
 		case ".":
 			p.next()
 			t := p.next()
 			switch t.kind {
-			case name:
-				of, field := x, text{s: t.text}
-				x = compute(func(r *run, s *scope) any { return r.attribute(r.eval(of, s), field) })
-			case integer:
+			case nameToken:
+				object := x
+				field := text{s: t.text}
+				x = exprFunc(func(r *run, s *scope) any {
+					return r.attribute(r.eval(object, s), field)
+				})
+			case integerToken:
 				v, _ := strconv.ParseInt(t.text, 10, 64)
-				x = element(x, constant(v))
+				x = elementExpr(x, constantExpr(v))
 			default:
 				fail("line %d: found %.40q, want a name", t.line, t.text)
 			}
 		case "[":
 			p.next()
-			x = p.subscript(x)
+			x = p.parseSubscript(x)
 		case "(":
 			p.next()
-			x = calling{x, p.arguments()}
+			x = callExpr{x, p.parseArguments()}
 		default:
 			return x
 		}
-		p.chained(n, x)
+		p.boundChain(n, x)
 	}
 	return x
 }
 
-// subscript reads [key] or [start:stop:step].
-func (p *parser) subscript(x expr) expr {
+// parseSubscript reads [key] or [start:stop:step].
+func (p *parser) parseSubscript(x expr) expr {
 	var parts [3]expr
 	n := 0
-	for !p.is(operator, "]") {
-		if p.skip(operator, ":") {
-			if n++; n == 3 {
+	for !p.nextIs(operatorToken, "]") {
+		if p.accept(operatorToken, ":") {
+			n++
+			if n == 3 {
 				fail("line %d: slice has more than 3 parts", p.peek().line)
 			}
 			continue
@@ -298,16 +323,16 @@ func (p *parser) subscript(x expr) expr {
 		if parts[n] != nil {
 			fail("line %d: found %.40q, want ]", p.peek().line, p.peek().text)
 		}
-		parts[n] = p.expression(true)
+		parts[n] = p.parseExpression(true)
 	}
 	p.next()
 	if n == 0 {
 		if parts[0] == nil {
 			fail("line %d: [] without a key", p.peek().line)
 		}
-		return element(x, parts[0])
+		return elementExpr(x, parts[0])
 	}
-	return compute(func(r *run, s *scope) any {
+	return exprFunc(func(r *run, s *scope) any {
 		v := r.eval(x, s)
 		var bounds [3]any
 		for i, part := range parts {
@@ -319,84 +344,91 @@ func (p *parser) subscript(x expr) expr {
 	})
 }
 
-// element is the expression x[key].
-func element(x, key expr) expr {
-	return compute(func(r *run, s *scope) any { return r.item(r.eval(x, s), r.eval(key, s)) })
+// elementExpr is the expression x[key].
+func elementExpr(x, key expr) expr {
+	return exprFunc(func(r *run, s *scope) any { return r.item(r.eval(x, s), r.eval(key, s)) })
 }
 
-func (p *parser) arguments() (a arguments) {
-	p.listed(")", func() {
+// parseArguments reads the arguments of a call up to its closing bracket.
+func (p *parser) parseArguments() (a arguments) {
+	p.parseListed(")", func() {
 		switch {
-		case p.peek().kind == name && p.tokens[1].kind == operator && p.tokens[1].text == "=":
+		case p.peek().kind == nameToken && p.tokens[1].kind == operatorToken && p.tokens[1].text == "=":
 			a.names = append(a.names, p.next().text)
 			p.next()
-			a.named = append(a.named, p.expression(true))
+			a.named = append(a.named, p.parseExpression(true))
 		case len(a.named) > 0:
 			fail("line %d: argument without a name after one with", p.peek().line)
 		default:
-			a.list = append(a.list, p.expression(true))
+			a.positional = append(a.positional, p.parseExpression(true))
 		}
 	})
 	return a
 }
 
-func (p *parser) filters(x expr) expr {
+// parseFilters reads filters, tests and calls after a value.
+func (p *parser) parseFilters(x expr) expr {
 	for n := 0; ; n++ {
-		p.chained(n, x)
+		p.boundChain(n, x)
 		switch {
-		case p.skip(operator, "|"):
-			x = p.filter(x)
-		case p.skip(name, "is"):
-			x = p.test(x)
-		case p.skip(operator, "("):
-			x = calling{x, p.arguments()}
+		case p.accept(operatorToken, "|"):
+			x = p.parseFilter(x)
+		case p.accept(nameToken, "is"):
+			x = p.parseTest(x)
+		case p.accept(operatorToken, "("):
+			x = callExpr{x, p.parseArguments()}
 		default:
 			return x
 		}
 	}
 }
 
-// filter reads the name and the arguments of a filter.
-func (p *parser) filter(x expr) expr {
-	name, args := p.dotted(), arguments{}
-	if p.skip(operator, "(") {
-		args = p.arguments()
+// parseFilter reads the name and the arguments of a filter. The filter is looked up when it is
+// reached: many templates have some for cases that do not occur.
+func (p *parser) parseFilter(x expr) expr {
+	name := p.expectDottedName()
+	args := arguments{}
+	if p.accept(operatorToken, "(") {
+		args = p.parseArguments()
 	}
-	return compute(func(r *run, s *scope) any {
+	return exprFunc(func(r *run, s *scope) any {
 		v := r.eval(x, s)
-		list, named := args.values(r, s)
-		return filterNamed(name)(r, v, list, named)
+		list, named := args.evaluate(r, s)
+		return findFilter(name)(r, v, list, named)
 	})
 }
 
-func (p *parser) dotted() string {
-	s := p.wantName()
-	for p.skip(operator, ".") {
-		s += "." + p.wantName()
+func (p *parser) expectDottedName() string {
+	s := p.expectName()
+	for p.accept(operatorToken, ".") {
+		s += "." + p.expectName()
 	}
 	return s
 }
 
-func (p *parser) test(x expr) expr {
-	not := p.skip(name, "not")
-	test, args, next := p.dotted(), arguments{}, p.peek()
+// parseTest reads a test after is: maybe not, its name, and arguments in brackets or one without.
+func (p *parser) parseTest(x expr) expr {
+	negated := p.accept(nameToken, "not")
+	test := p.expectDottedName()
+	args := arguments{}
+	next := p.peek()
 	switch {
-	case p.skip(operator, "("):
-		args = p.arguments()
-	case next.kind == quoted, next.kind == integer, next.kind == float, p.is(operator, "["),
-		p.is(operator, "{"),
-		next.kind == name && !slices.Contains([]string{"else", "or", "and"}, next.text):
-		if p.is(name, "is") {
+	case p.accept(operatorToken, "("):
+		args = p.parseArguments()
+	case next.kind == stringToken, next.kind == integerToken, next.kind == floatToken,
+		p.nextIs(operatorToken, "["), p.nextIs(operatorToken, "{"),
+		next.kind == nameToken && !slices.Contains([]string{"else", "or", "and"}, next.text):
+		if p.nextIs(nameToken, "is") {
 			fail("line %d: tests in a row, want one", next.line)
 		}
-		args.list = []expr{p.postfix(p.primary())}
+		args.positional = []expr{p.parsePostfix(p.parsePrimary())}
 	}
-	return compute(func(r *run, s *scope) any {
+	return exprFunc(func(r *run, s *scope) any {
 		v := r.eval(x, s)
-		list, named := args.values(r, s)
+		list, named := args.evaluate(r, s)
 		if len(named.keys) > 0 {
 			fail("test %q takes no named arguments", test)
 		}
-		return testNamed(test)(r, v, list) != not
+		return findTest(test)(r, v, list) != negated
 	})
 }

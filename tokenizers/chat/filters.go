@@ -7,73 +7,91 @@ import (
 )
 
 // filter is a function after |.
-type filter func(r *run, v any, args []any, named *dict) any
+type filterFunc func(r *run, v any, args []any, named *dict) any
 
-var filters map[string]filter
+var filters map[string]filterFunc
 
-// otherFilters are those of Jinja 3.1 that are not done; a template that reaches one is refused.
-const otherFilters = " abs attr batch capitalize center filesizeformat forceescape format groupby " +
+// unsupportedFilters are those of Jinja 3.1 that are not supported; a template that reaches one is
+// refused. They have names here so that a template that asks whether one exists hears that it does.
+const unsupportedFilters = " abs attr batch capitalize center filesizeformat forceescape format groupby " +
 	"pprint random round slice striptags sum title truncate urlencode urlize wordcount wordwrap xmlattr "
 
 func init() { // after tests and filters, which some look up
-	filters = map[string]filter{
-		"length": filterLength, "count": filterLength, "tojson": filterJSON, "trim": filterTrim,
-		"string": ofText((*run).str), "escape": ofText((*run).markup), "e": ofText((*run).markup),
-		"safe": ofText(func(r *run, v any) text {
-			t := r.str(v)
+	filters = map[string]filterFunc{
+		"d":        filterDefault,
+		"default":  filterDefault,
+		"dictsort": filterDictsort,
+		"e":        textFilter((*run).escapeHTML),
+		"escape":   textFilter((*run).escapeHTML),
+		"first":    filterFirst,
+		"float":    filterFloat,
+		"indent":   filterIndent,
+		"int":      filterInt,
+		"items":    filterItems,
+		"join":     filterJoin,
+		"last":     filterLast,
+		"length":   filterLength,
+		"count":    filterLength,
+		"list":     filterList,
+		"lower":    textFilter(func(r *run, v any) text { return r.lower(r.pythonStr(v)) }),
+		"map":      filterMap,
+		"max":      extremeFilter("max"),
+		"min":      extremeFilter("min"),
+		"replace":  filterReplace,
+		"reverse":  filterReverse,
+		"safe": textFilter(func(r *run, v any) text {
+			t := r.pythonStr(v)
 			t.safe = true
 			return t
 		}),
-		"items": filterItems, "join": filterJoin, "list": filterList, "replace": filterReplace,
-		"unique": filterUnique, "map": filterMap, "dictsort": filterDictsort, "sort": filterSort,
-		"default": filterDefault, "d": filterDefault, "first": filterFirst, "last": filterLast,
-		"int": filterInt, "float": filterFloat, "reverse": filterReverse,
-		"min": extreme("min"), "max": extreme("max"),
-		"indent": filterIndent,
-		"lower":  ofText(func(r *run, v any) text { return r.lower(r.str(v)) }),
-		"upper":  ofText(func(r *run, v any) text { return r.upper(r.str(v)) }),
+		"sort":   filterSort,
+		"string": textFilter((*run).pythonStr),
+		"tojson": filterJSON,
+		"trim":   filterTrim,
+		"unique": filterUnique,
+		"upper":  textFilter(func(r *run, v any) text { return r.upper(r.pythonStr(v)) }),
 	}
 	for _, name := range []string{"select", "reject", "selectattr", "rejectattr"} {
 		filters[name] = func(r *run, v any, args []any, _ *dict) any {
-			return selected(r, v, args, name)
+			return selectItems(r, v, args, name)
 		}
 	}
 }
 
-// ofText returns the filter of a function that has no arguments.
-func ofText(f func(*run, any) text) filter {
+// textFilter returns the filter of a function that has no arguments.
+func textFilter(f func(*run, any) text) filterFunc {
 	return func(r *run, v any, _ []any, _ *dict) any { return f(r, v) }
 }
 
-// filterNamed returns a filter; one that is not done fails by its name.
-func filterNamed(name string) filter {
+// findFilter returns a filter; one that is not supported fails by its name.
+func findFilter(name string) filterFunc {
 	f := filters[name]
 	switch {
 	case f != nil:
-	case strings.Contains(otherFilters, " "+name+" "):
-		fail("filter %s is not done here", name)
+	case strings.Contains(unsupportedFilters, " "+name+" "):
+		fail("filter %s is not supported", name)
 	default:
 		fail("filter %.40q is not known", name)
 	}
 	return f
 }
 
-// option returns the argument at index i or with a name.
-func option(args []any, i int, named *dict, name string) (any, bool) {
+// argument returns the argument at index i or with a name.
+func argument(args []any, i int, named *dict, name string) (any, bool) {
 	if i >= 0 && i < len(args) {
 		return args[i], true
 	}
 	return named.get(text{s: name})
 }
 
-// isSet reports whether that argument is there and true.
-func isSet(args []any, i int, named *dict, name string) bool {
-	a, ok := option(args, i, named, name)
-	return ok && truth(a)
+// argumentIsTrue reports whether that argument is there and true.
+func argumentIsTrue(args []any, i int, named *dict, name string) bool {
+	a, ok := argument(args, i, named, name)
+	return ok && isTrue(a)
 }
 
-// known returns an error for named arguments other than these.
-func known(named *dict, filter string, names ...string) {
+// checkNamedArgs fails for named arguments other than these.
+func checkNamedArgs(named *dict, filter string, names ...string) {
 	for _, k := range named.keys {
 		if !slices.Contains(names, k.(text).s) {
 			fail("filter %s takes no argument %q", filter, k.(text).s)
@@ -81,98 +99,108 @@ func known(named *dict, filter string, names ...string) {
 	}
 }
 
+// filterLength is Jinja's length and count.
 func filterLength(r *run, v any, args []any, named *dict) any { return r.length(v) }
 
+// filterJSON is Jinja's tojson as transformers replaces it: json.dumps without escapes for HTML.
 func filterJSON(r *run, v any, args []any, named *dict) any {
-	known(named, "tojson", "ensure_ascii", "indent", "separators", "sort_keys")
-	w := writer{run: r, b: builder{run: r}, json: true, item: text{s: ", "}, key: text{s: ": "},
-		ascii: isSet(args, 0, named, "ensure_ascii"), sort: isSet(args, 3, named, "sort_keys")}
-	if a, ok := option(args, 1, named, "indent"); ok && a != nil {
+	checkNamedArgs(named, "tojson", "ensure_ascii", "indent", "separators", "sort_keys")
+	w := newWriter(r)
+	w.asJSON = true
+	w.asciiOnly = argumentIsTrue(args, 0, named, "ensure_ascii")
+	w.sortKeys = argumentIsTrue(args, 3, named, "sort_keys")
+	if a, ok := argument(args, 1, named, "indent"); ok && a != nil {
 		t, is := a.(text)
 		if !is {
-			t = text{s: strings.Repeat(" ", int(min(max(r.index(a), 0), 64)))}
+			t = text{s: strings.Repeat(" ", int(min(max(r.asIndex(a), 0), 64)))}
 		}
-		w.indent, w.item = &t, text{s: ","}
+		w.indent = &t
+		w.itemSeparator = text{s: ","}
 	}
-	if a, ok := option(args, 2, named, "separators"); ok && a != nil {
+	if a, ok := argument(args, 2, named, "separators"); ok && a != nil {
 		pair, is := a.(*list)
 		if !is || len(pair.items) != 2 {
 			fail("tojson: separators is %s, want two texts", typeName(a))
 		}
-		w.item, w.key = wantText(pair.items, 0, "tojson"), wantText(pair.items, 1, "tojson")
+		w.itemSeparator = textArg(pair.items, 0, "tojson")
+		w.keySeparator = textArg(pair.items, 1, "tojson")
 	}
 	w.write(v, 0)
-	return w.b.text()
+	return w.out.text()
 }
 
 func filterTrim(r *run, v any, args []any, named *dict) any {
-	known(named, "trim", "chars")
+	checkNamedArgs(named, "trim", "chars")
 	in := isSpace
-	if a, ok := option(args, 0, named, "chars"); ok && a != nil {
-		in = r.set(wantText([]any{a}, 0, "trim").s)
+	if a, ok := argument(args, 0, named, "chars"); ok && a != nil {
+		in = r.runeSet(textArg([]any{a}, 0, "trim").s)
 	}
-	t := r.str(v)
-	r.made(len(t.s))
+	t := r.pythonStr(v)
+	r.countMade(len(t.s))
 	return t.strip(in, true, true)
 }
 
+// filterItems returns the pairs of a dict.
 func filterItems(r *run, v any, args []any, named *dict) any {
 	switch v := v.(type) {
 	case undefined:
-		return &list{once: true}
+		return &list{isGenerator: true}
 	case *dict:
-		l := r.pairs(v)
-		l.once = true
+		l := r.pairsOf(v)
+		l.isGenerator = true
 		return l
 	}
 	fail("Can only get item pairs from a mapping.")
 	return nil
 }
 
+// filterJoin joins items, or an attribute of them, as texts.
 func filterJoin(r *run, v any, args []any, named *dict) any {
-	known(named, "join", "d", "attribute")
+	checkNamedArgs(named, "join", "d", "attribute")
 	sep := text{}
-	if a, ok := option(args, 0, named, "d"); ok {
-		sep = r.str(a)
+	if a, ok := argument(args, 0, named, "d"); ok {
+		sep = r.pythonStr(a)
 	}
-	items, get := r.items(v), r.attributeOf(args, 1, named)
+	items := r.iterate(v)
+	get := r.attributeArg(args, 1, named)
 	parts := make([]text, len(items))
 	for i, item := range items {
-		parts[i] = r.str(get(item))
+		parts[i] = r.pythonStr(get(item))
 	}
 	return r.join(sep, parts)
 }
 
 func filterList(r *run, v any, args []any, named *dict) any {
-	return r.newList(slices.Clone(r.items(v)))
+	return r.newList(slices.Clone(r.iterate(v)))
 }
 
+// filterReplace replaces a text in a text.
 func filterReplace(r *run, v any, args []any, named *dict) any {
-	known(named, "replace", "old", "new", "count")
-	old, ok := option(args, 0, named, "old")
-	with, ok2 := option(args, 1, named, "new")
-	if !ok || !ok2 {
+	checkNamedArgs(named, "replace", "old", "new", "count")
+	old, hasOld := argument(args, 0, named, "old")
+	replacement, hasNew := argument(args, 1, named, "new")
+	if !hasOld || !hasNew {
 		fail("filter replace takes two texts")
 	}
-	most := int64(-1)
-	if a, ok := option(args, 2, named, "count"); ok && a != nil {
-		most = r.index(a)
+	limit := int64(-1)
+	if a, ok := argument(args, 2, named, "count"); ok && a != nil {
+		limit = r.asIndex(a)
 	}
-	return r.replace(r.str(v), r.str(old), r.str(with), most)
+	return r.replace(r.pythonStr(v), r.pythonStr(old), r.pythonStr(replacement), limit)
 }
 
-// getter returns a function that reads a path such as a.b.0 of an item, as the filters' attribute
-// does.
-func (r *run) getter(attribute any) func(any) any {
-	if n, _, whole, ok := number(attribute); ok && whole {
+// attributeGetter returns a function that reads a path such as a.b.0 of an item, as the filters'
+// attribute does.
+func (r *run) attributeGetter(attribute any) func(any) any {
+	if n, _, whole, ok := asNumber(attribute); ok && whole {
 		return func(v any) any { return r.item(v, n) }
 	}
-	path := wantText([]any{attribute}, 0, "attribute")
-	r.made(8 * len(path.s))
+	path := textArg([]any{attribute}, 0, "attribute")
+	r.countMade(8 * len(path.s))
 	parts := path.split(".", -1)
 	return func(v any) any {
 		for _, part := range parts {
-			r.step(1)
+			r.countSteps(1)
 			if n, err := strconv.ParseInt(part.s, 10, 64); err == nil && n >= 0 {
 				v = r.item(v, n)
 			} else {
@@ -183,43 +211,45 @@ func (r *run) getter(attribute any) func(any) any {
 	}
 }
 
+// filterMap returns the attribute of each item, or what a filter makes of it.
 func filterMap(r *run, v any, args []any, named *dict) any {
-	out := &list{once: true}
-	if !truth(v) { // also none and false
+	out := &list{isGenerator: true}
+	if !isTrue(v) { // also none and false
 		return out
 	}
 	var change func(any) any
-	switch attribute, ok := named.get(text{s: "attribute"}); {
-	case ok:
-		known(named, "map", "attribute", "default")
-		get := r.getter(attribute)
-		otherwise, has := named.get(text{s: "default"})
+	attribute, hasAttribute := named.get(text{s: "attribute"})
+	switch {
+	case hasAttribute:
+		checkNamedArgs(named, "map", "attribute", "default")
+		get := r.attributeGetter(attribute)
+		otherwise, hasDefault := named.get(text{s: "default"})
 		change = func(v any) any {
 			v = get(v)
-			if _, missing := v.(undefined); missing && has {
+			if _, missing := v.(undefined); missing && hasDefault {
 				return otherwise
 			}
 			return v
 		}
 	case len(args) > 0:
-		name := wantText(args, 0, "map").s
-		f := filterNamed(name)
+		name := textArg(args, 0, "map").s
+		f := findFilter(name)
 		change = func(v any) any { return f(r, v, args[1:], named) }
 	default:
 		fail("map requires a filter argument")
 	}
-	for _, item := range r.items(v) {
+	for _, item := range r.iterate(v) {
 		out.items = append(out.items, change(item))
 	}
-	r.made(16 * len(out.items))
+	r.countMade(16 * len(out.items))
 	return out
 }
 
-// selected keeps the items, or with an attribute their attribute, for which a test is true, or
-// false.
-func selected(r *run, v any, args []any, name string) any {
-	out := &list{once: true}
-	if !truth(v) { // also none and false
+// selectItems is the filters select and reject, which keep the items for which a test is true, or
+// false, and selectattr and rejectattr, which test an attribute of the items.
+func selectItems(r *run, v any, args []any, name string) any {
+	out := &list{isGenerator: true}
+	if !isTrue(v) { // also none and false
 		return out
 	}
 	get := func(v any) any { return v }
@@ -227,30 +257,30 @@ func selected(r *run, v any, args []any, name string) any {
 		if len(args) == 0 {
 			fail("%s: missing parameter for attribute name", name)
 		}
-		get, args = r.getter(args[0]), args[1:]
+		get = r.attributeGetter(args[0])
+		args = args[1:]
 	}
-	holds := func(v any) bool { return truth(v) }
+	passes := isTrue
 	if len(args) > 0 {
-		test := wantText(args, 0, name).s
-		f := testNamed(test)
-		holds = func(v any) bool { return f(r, v, args[1:]) }
+		test := findTest(textArg(args, 0, name).s)
+		passes = func(v any) bool { return test(r, v, args[1:]) }
 	}
-	for _, item := range r.items(v) {
-		if holds(get(item)) == strings.HasPrefix(name, "select") {
+	for _, item := range r.iterate(v) {
+		if passes(get(item)) == strings.HasPrefix(name, "select") {
 			out.items = append(out.items, item)
 		}
 	}
-	r.made(16 * len(out.items))
+	r.countMade(16 * len(out.items))
 	return out
 }
 
 func filterDefault(r *run, v any, args []any, named *dict) any {
-	known(named, "default", "default_value", "boolean")
-	otherwise, ok := option(args, 0, named, "default_value")
+	checkNamedArgs(named, "default", "default_value", "boolean")
+	otherwise, ok := argument(args, 0, named, "default_value")
 	if !ok {
 		otherwise = text{}
 	}
-	if isSet(args, 1, named, "boolean") && !truth(v) {
+	if argumentIsTrue(args, 1, named, "boolean") && !isTrue(v) {
 		return otherwise
 	}
 	if _, missing := v.(undefined); missing {
@@ -260,34 +290,34 @@ func filterDefault(r *run, v any, args []any, named *dict) any {
 }
 
 func filterFirst(r *run, v any, args []any, named *dict) any {
-	if l, ok := v.(*list); ok && l.once && len(l.items) > 0 { // the rest can still be read
+	if l, ok := v.(*list); ok && l.isGenerator && len(l.items) > 0 { // what follows can be read later
 		item := l.items[0]
 		l.items = l.items[1:]
 		return item
 	}
-	if items := r.items(v); len(items) > 0 {
+	if items := r.iterate(v); len(items) > 0 {
 		return items[0]
 	}
 	return undefined{"the first item of an empty sequence"}
 }
 
 func filterLast(r *run, v any, args []any, named *dict) any {
-	if l, ok := v.(*list); ok && l.once {
+	if l, ok := v.(*list); ok && l.isGenerator {
 		fail("a generator is not reversible")
 	}
-	if items := r.items(v); len(items) > 0 {
+	if items := r.iterate(v); len(items) > 0 {
 		return items[len(items)-1]
 	}
 	return undefined{"the last item of an empty sequence"}
 }
 
 func filterReverse(r *run, v any, args []any, named *dict) any {
-	items := slices.Clone(r.items(v))
+	items := slices.Clone(r.iterate(v))
 	slices.Reverse(items)
 	if _, ok := v.(text); ok {
-		return r.together(items)
+		return r.joinRunes(items)
 	}
 	l := r.newList(items)
-	l.once = true
+	l.isGenerator = true
 	return l
 }

@@ -7,75 +7,73 @@ import (
 	"unicode/utf8"
 )
 
-// token is a piece of a template.
+// token is a piece of a template: text between tags, or a part of a tag.
 type token struct {
-	kind kind
+	kind tokenKind
 	text string // value of a name, operator, string or number
 	line int
 }
 
-type kind uint8
+type tokenKind uint8
 
 const (
-	data   kind = iota // text between tags
-	begin              // {% or {{
-	finish             // %} or }}
-	name
-	operator
-	integer
-	float
-	quoted
-	eof
+	textToken  tokenKind = iota // text between tags
+	openToken                   // {% or {{; its text is the end that closes it
+	closeToken                  // %} or }}
+	nameToken
+	operatorToken
+	integerToken
+	floatToken
+	stringToken
+	endToken
 )
 
 // lexer divides a template into tokens as Jinja does with trim_blocks and lstrip_blocks: it removes
 // the line end after a block or comment, and the white space before one that begins its line.
 type lexer struct {
-	src       string
-	at        int
-	lineStart bool // the last text read ended a line
-	tokens    []token
-	lines     int // line ends counted so far
-	counted   int
+	src    string
+	pos    int // in src, of what is read next
+	tokens []token
+
+	// lineStart: what was read last ended a line.
+	lineStart bool
+
+	// countedLines are the line ends in the first countedBytes bytes.
+	countedLines int
+	countedBytes int
 }
 
+// lex returns the tokens of a template.
 func lex(src string) []token {
 	src = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src)
 	src = strings.TrimSuffix(src, "\n")
 	l := &lexer{src: src, lineStart: true}
-	for l.at < len(l.src) {
-		l.root()
+	for l.pos < len(l.src) {
+		l.readUpToTag()
 	}
-	l.put(eof, "end of template")
+	l.addToken(endToken, "end of template")
 	return l.tokens
 }
 
-func (l *lexer) put(k kind, text string) {
-	l.tokens = append(l.tokens, token{k, text, l.line()})
+func (l *lexer) addToken(k tokenKind, text string) {
+	l.tokens = append(l.tokens, token{k, text, l.lineNumber()})
 }
 
-func (l *lexer) line() int {
-	l.lines += strings.Count(l.src[l.counted:l.at], "\n")
-	l.counted = l.at
-	return 1 + l.lines
+// lineNumber returns the line at the position. It counts on from the last call, so that all calls
+// together take time in proportion to the source.
+func (l *lexer) lineNumber() int {
+	l.countedLines += strings.Count(l.src[l.countedBytes:l.pos], "\n")
+	l.countedBytes = l.pos
+	return 1 + l.countedLines
 }
 
-// root reads text up to the next tag, and the tag.
-func (l *lexer) root() {
-	text, start := l.src[l.at:], -1
-	for i := 0; ; i++ {
-		j := strings.IndexByte(text[i:], '{')
-		if j < 0 || i+j+1 >= len(text) {
-			break
-		}
-		if i += j; strings.IndexByte("{%#", text[i+1]) >= 0 {
-			start = i
-			break
-		}
-	}
+// readUpToTag reads text up to the next tag, and the tag.
+func (l *lexer) readUpToTag() {
+	text := l.src[l.pos:]
+	start := findTag(text)
 	if start < 0 {
-		l.data(text)
-		l.at = len(l.src)
+		l.addText(text)
+		l.pos = len(l.src)
 		return
 	}
 	tag := text[start+1]
@@ -93,43 +91,57 @@ func (l *lexer) root() {
 			before = before[:line]
 		}
 	}
-	l.data(before)
-	l.at += start + 2
+	l.addText(before)
+	l.pos += start + 2
 	if sign == '-' || sign == '+' {
-		l.at++
+		l.pos++
 	}
 	switch tag {
 	case '#':
-		l.comment()
+		l.readComment()
 	case '%':
-		l.tag("%}")
+		l.readTag("%}")
 	default:
-		l.tag("}}")
+		l.readTag("}}")
 	}
 }
 
-func (l *lexer) data(text string) {
+// findTag returns where the first tag or comment of a text begins, -1 for none.
+func findTag(text string) int {
+	for i := 0; ; i++ {
+		n := strings.IndexByte(text[i:], '{')
+		if n < 0 || i+n+1 >= len(text) {
+			return -1
+		}
+		i += n
+		if strings.IndexByte("{%#", text[i+1]) >= 0 {
+			return i
+		}
+	}
+}
+
+func (l *lexer) addText(text string) {
 	if text != "" {
-		l.put(data, text)
+		l.addToken(textToken, text)
 	}
 }
 
-func (l *lexer) comment() {
-	end := strings.Index(l.src[l.at:], "#}")
+func (l *lexer) readComment() {
+	end := strings.Index(l.src[l.pos:], "#}")
 	if end < 0 {
-		fail("line %d: comment is not closed, want #}", l.line())
+		fail("line %d: comment is not closed, want #}", l.lineNumber())
 	}
 	sign := byte(0)
 	if end > 0 {
-		sign = l.src[l.at+end-1]
+		sign = l.src[l.pos+end-1]
 	}
-	l.at += end + 2
-	l.after(sign, true)
+	l.pos += end + 2
+	l.trimAfter(sign, true)
 }
 
-// after removes what a tag's end removes: all white space after -, one line end after a block.
-func (l *lexer) after(sign byte, block bool) {
-	end := l.at
+// trimAfter removes what a tag's end removes: all white space after -, one line end after a block.
+func (l *lexer) trimAfter(sign byte, block bool) {
+	end := l.pos
 	switch {
 	case sign == '-':
 		rest := strings.TrimLeftFunc(l.src[end:], isSpace)
@@ -137,86 +149,90 @@ func (l *lexer) after(sign byte, block bool) {
 	case sign != '+' && block && strings.HasPrefix(l.src[end:], "\n"):
 		end++
 	}
-	l.lineStart = end > l.at && l.src[end-1] == '\n'
-	l.at = end
+	l.lineStart = end > l.pos && l.src[end-1] == '\n'
+	l.pos = end
 }
 
-// tag reads the tokens of a tag up to its end.
-func (l *lexer) tag(end string) {
-	l.put(begin, end)
-	open := 0 // brackets
+// readTag reads the tokens of a tag up to its end.
+func (l *lexer) readTag(end string) {
+	l.addToken(openToken, end)
+	openBrackets := 0
 	for {
-		l.at = len(l.src) - len(strings.TrimLeftFunc(l.src[l.at:], isSpace))
-		rest := l.src[l.at:]
+		l.pos = len(l.src) - len(strings.TrimLeftFunc(l.src[l.pos:], isSpace))
+		rest := l.src[l.pos:]
 		if rest == "" {
-			fail("line %d: tag is not closed, want %s", l.line(), end)
+			fail("line %d: tag is not closed, want %s", l.lineNumber(), end)
 		}
-		if open == 0 {
+		if openBrackets == 0 { // in brackets, }} closes two dicts
 			sign := byte(0)
+			unsigned := rest
 			if (rest[0] == '-' || rest[0] == '+' && end == "%}") && strings.HasPrefix(rest[1:], end) {
-				sign, rest = rest[0], rest[1:]
+				sign = rest[0]
+				unsigned = rest[1:]
 			}
-			if strings.HasPrefix(rest, end) {
-				l.put(finish, end)
-				l.at = len(l.src) - len(rest) + len(end)
-				l.after(sign, end == "%}")
+			if strings.HasPrefix(unsigned, end) {
+				l.addToken(closeToken, end)
+				l.pos = len(l.src) - len(unsigned) + len(end)
+				l.trimAfter(sign, end == "%}")
 				return
 			}
 		}
-		switch t := l.next(rest); {
-		case t.kind != operator:
+		t := l.readToken(rest)
+		switch {
+		case t.kind != operatorToken:
 		case strings.Contains("([{", t.text):
-			open++
+			openBrackets++
 		case strings.Contains(")]}", t.text):
-			open--
+			openBrackets--
 		}
 	}
 }
 
-// forms are the tokens of Jinja's lexer within a tag: 007 and 1__0 are two numbers, which no rule
-// puts together.
-var forms = []struct {
-	kind kind
+// tokenForms are the tokens of Jinja's lexer within a tag: 007 and 1__0 are two numbers, which no
+// rule puts together.
+var tokenForms = []struct {
+	kind tokenKind
 	form *regexp.Regexp
 }{
-	{float, regexp.MustCompile(
+	{floatToken, regexp.MustCompile(
 		`^([0-9]+_)*[0-9]+((\.([0-9]+_)*[0-9]+)?[eE][+-]?([0-9]+_)*[0-9]+|\.([0-9]+_)*[0-9]+)`)},
-	{integer, regexp.MustCompile(`^(0[bB](_?[01])+|0[oO](_?[0-7])+|0[xX](_?[0-9a-fA-F])+|` +
+	{integerToken, regexp.MustCompile(`^(0[bB](_?[01])+|0[oO](_?[0-7])+|0[xX](_?[0-9a-fA-F])+|` +
 		`[1-9](_?[0-9])*|0(_?0)*)`)},
-	{name, regexp.MustCompile(`^[\pL\pN\pM_]+`)},
-	{quoted, regexp.MustCompile(`^(?s:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")`)},
-	{operator, regexp.MustCompile(`^(?://|\*\*|[=!><]=|[-+/*%~[\](){}><=.:|,!])`)},
+	{nameToken, regexp.MustCompile(`^[\pL\pN\pM_]+`)},
+	{stringToken, regexp.MustCompile(`^(?s:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")`)},
+	{operatorToken, regexp.MustCompile(`^(?://|\*\*|[=!><]=|[-+/*%~[\](){}><=.:|,!])`)},
 }
 
-// next adds the token that rest begins with.
-func (l *lexer) next(rest string) token {
-	for _, f := range forms {
+// readToken adds and returns the token that rest begins with.
+func (l *lexer) readToken(rest string) token {
+	for _, f := range tokenForms {
 		found := f.form.FindString(rest)
 		if found == "" {
 			continue
 		}
 		value := found
 		switch f.kind {
-		case float, integer:
+		case floatToken, integerToken:
 			value = strings.ReplaceAll(found, "_", "")
-		case quoted:
-			value = l.unescape(found[1 : len(found)-1])
+		case stringToken:
+			value = l.unescapeString(found[1 : len(found)-1])
 		}
-		l.put(f.kind, value)
-		l.at += len(found)
+		l.addToken(f.kind, value)
+		l.pos += len(found)
 		return l.tokens[len(l.tokens)-1]
 	}
-	switch c, _ := utf8.DecodeRuneInString(rest); {
+	c, _ := utf8.DecodeRuneInString(rest)
+	switch {
 	case c == '\'' || c == '"':
-		fail("line %d: string is not closed, want %c", l.line(), c)
+		fail("line %d: string is not closed, want %c", l.lineNumber(), c)
 	case c >= utf8.RuneSelf:
-		fail("line %d: %q is not known here", l.line(), c)
+		fail("line %d: %q is not supported", l.lineNumber(), c)
 	}
-	fail("line %d: %q is not known here", l.line(), rest[:1])
+	fail("line %d: %q is not supported", l.lineNumber(), rest[:1])
 	return token{}
 }
 
-func (l *lexer) unescape(s string) string {
+func (l *lexer) unescapeString(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
 	}
@@ -237,7 +253,7 @@ func (l *lexer) unescape(s string) string {
 		case 'x', 'u', 'U':
 		default:
 			if '0' <= c && c <= '7' || c == 'N' {
-				fail("line %d: escape \\%c is not read here", l.line(), c)
+				fail("line %d: escape \\%c is not supported", l.lineNumber(), c)
 			}
 			out.WriteByte('\\')
 			if c < utf8.RuneSelf {
@@ -245,16 +261,16 @@ func (l *lexer) unescape(s string) string {
 				break
 			}
 			r, size := utf8.DecodeRuneInString(s[i:]) // as in Jinja, which escapes it before
-			out.WriteString(quoteHex(r)[1:])
+			out.WriteString(escapeByNumber(r)[1:])
 			i += size - 1
 		}
 		if digits > 0 {
 			if i+digits >= len(s) {
-				fail("line %d: escape \\%c wants %d digits", l.line(), s[i], digits)
+				fail("line %d: escape \\%c wants %d digits", l.lineNumber(), s[i], digits)
 			}
 			v, err := strconv.ParseUint(s[i+1:i+1+digits], 16, 32)
 			if err != nil || !utf8.ValidRune(rune(v)) {
-				fail("line %d: escape \\%c%s is no character", l.line(), s[i], s[i+1:i+1+digits])
+				fail("line %d: escape \\%c%s is no character", l.lineNumber(), s[i], s[i+1:i+1+digits])
 			}
 			out.WriteRune(rune(v))
 			i += digits

@@ -6,40 +6,44 @@ import (
 	"unicode/utf8"
 )
 
-// lines returns the lines of t without their ends (Python's str.splitlines).
-func (t text) lines() []text {
+// splitLines returns the lines of t without their ends (Python's str.splitlines).
+func (t text) splitLines() []text {
 	var out []text
-	for at := 0; at < len(t.s); {
-		n := strings.IndexAny(t.s[at:], "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029")
+	for pos := 0; pos < len(t.s); {
+		n := strings.IndexAny(t.s[pos:], "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029")
 		if n < 0 {
-			return append(out, t.slice(at, len(t.s)))
+			return append(out, t.slice(pos, len(t.s)))
 		}
-		out = append(out, t.slice(at, at+n))
-		_, size := utf8.DecodeRuneInString(t.s[at+n:])
-		if strings.HasPrefix(t.s[at+n:], "\r\n") {
+		out = append(out, t.slice(pos, pos+n))
+		_, size := utf8.DecodeRuneInString(t.s[pos+n:])
+		if strings.HasPrefix(t.s[pos+n:], "\r\n") {
 			size = 2
 		}
-		at += n + size
+		pos += n + size
 	}
 	return out
 }
 
 // filterIndent puts white space before every line but the first and empty ones.
 func filterIndent(r *run, v any, args []any, named *dict) any {
-	known(named, "indent", "width", "first", "blank")
+	checkNamedArgs(named, "indent", "width", "first", "blank")
 	width := text{s: strings.Repeat(" ", 4)}
-	if a, ok := option(args, 0, named, "width"); ok {
-		if width, ok = a.(text); !ok {
-			width = r.repeat(text{s: " "}, r.index(a))
+	if a, ok := argument(args, 0, named, "width"); ok {
+		t, isText := a.(text)
+		if !isText {
+			t = r.repeatText(text{s: " "}, r.asIndex(a))
 		}
+		width = t
 	}
-	first, blank := isSet(args, 1, named, "first"), isSet(args, 2, named, "blank")
-	whole := r.binary("+", v, text{s: "\n"})
-	r.made(2 * len(whole.(text).s))
+	first := argumentIsTrue(args, 1, named, "first")
+	blank := argumentIsTrue(args, 2, named, "blank")
+	// As in Jinja, a line end at the end of the text is left out by splitLines and this one instead.
+	whole := r.applyBinary("+", v, text{s: "\n"}).(text)
+	r.countMade(2 * len(whole.s))
 	b := builder{run: r}
-	for i, line := range whole.(text).lines() {
+	for i, line := range whole.splitLines() {
 		if i > 0 {
-			b.put("\n", false)
+			b.addString("\n", false)
 		}
 		if i == 0 && first || i > 0 && (line.s != "" || blank) {
 			b.add(width)
@@ -49,45 +53,47 @@ func filterIndent(r *run, v any, args []any, named *dict) any {
 	return b.text()
 }
 
-// format is Python's str.format with fields {}, {0} and {name}, and with !s and !r. What else a
-// field may say is not done.
-func (r *run) format(t text, args []any, named *dict) text {
+// formatText is Python's str.format with fields {}, {0} and {name}, and with !s and !r. What else a
+// field may say, such as a width, is not supported.
+func (r *run) formatText(t text, args []any, named *dict) text {
 	b := builder{run: r}
 	next := 0 // -1 once fields have numbers
-	for at := 0; at < len(t.s); {
-		n := strings.IndexAny(t.s[at:], "{}")
+	for pos := 0; pos < len(t.s); {
+		n := strings.IndexAny(t.s[pos:], "{}")
 		if n < 0 {
-			b.add(t.slice(at, len(t.s)))
+			b.add(t.slice(pos, len(t.s)))
 			break
 		}
-		b.add(t.slice(at, at+n))
-		at += n
-		end := strings.IndexByte(t.s[at:], '}')
-		switch {
-		case strings.HasPrefix(t.s[at+1:], t.s[at:at+1]): // {{ or }}
-			b.add(t.slice(at, at+1))
-			at += 2
+		b.add(t.slice(pos, pos+n))
+		pos += n
+		if strings.HasPrefix(t.s[pos+1:], t.s[pos:pos+1]) { // {{ or }}
+			b.add(t.slice(pos, pos+1))
+			pos += 2
 			continue
-		case end <= 0:
-			fail("format: single %q in a text", t.s[at])
 		}
-		field, how, _ := strings.Cut(t.s[at+1:at+end], "!")
-		at += end + 1
-		if strings.ContainsAny(field+how, "{.[:") || how != "" && how != "r" && how != "s" {
-			fail("format: field {%.40s} is not done here", t.s[at-end:at-1])
+		end := strings.IndexByte(t.s[pos:], '}')
+		if end <= 0 {
+			fail("format: single %q in a text", t.s[pos])
 		}
-		v := formatted(field, &next, args, named)
-		if how == "r" {
-			b.add(r.repr(v))
+		content := t.s[pos+1 : pos+end]
+		pos += end + 1
+		field, conversion, _ := strings.Cut(content, "!")
+		known := conversion == "" || conversion == "r" || conversion == "s"
+		if strings.ContainsAny(field+conversion, "{.[:") || !known {
+			fail("format: field {%.40s} is not supported", content)
+		}
+		v := formatField(field, &next, args, named)
+		if conversion == "r" {
+			b.add(r.pythonRepr(v))
 		} else {
-			b.add(r.str(v))
+			b.add(r.pythonStr(v))
 		}
 	}
 	return b.text()
 }
 
-// formatted returns the value of a field; next is the number of the next field without one.
-func formatted(field string, next *int, args []any, named *dict) any {
+// formatField returns the value of a field; next is the number of the next field without one.
+func formatField(field string, next *int, args []any, named *dict) any {
 	i, err := strconv.Atoi(field)
 	switch {
 	case field == "" && *next >= 0:

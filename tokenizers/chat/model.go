@@ -20,10 +20,13 @@ var Files = []string{"chat_template.jinja", "additional_chat_templates/tool_use.
 type Model struct {
 	Template  *Template
 	Tokenizer tokenizers.Tokenizer
-	Variables map[string]any // of the template, where Options has no other value
-	stops     []int32
-	ends      []string
-	calls     *CallForm // of the template; nil: it has none
+
+	// Variables are those of the template, where Options has no other value.
+	Variables map[string]any
+
+	endTokens []int32
+	stopTexts []string
+	callForm  *CallForm // of the template; nil: it has none
 }
 
 // ForModel reads the chat template in a model's folder, chat_template.jinja or the field
@@ -38,17 +41,18 @@ func ForModel(files fs.FS, t tokenizers.Tokenizer, template string) (*Model, err
 	}
 	named := map[string]string{"default": template}
 	if template == "" {
-		if named, err = readTemplates(files, config); err != nil {
+		named, err = readTemplates(files, config)
+		if err != nil {
 			return nil, err
 		}
 	}
-	names, err := tokenizers.ReadRoles(files)
+	specialTokens, err := tokenizers.ReadRoles(files)
 	if err != nil {
 		return nil, err
 	}
-	tmpl, err := Parse(named["default"], names)
+	tmpl, err := Parse(named["default"], specialTokens)
 	if tools, ok := named["tool_use"]; ok && err == nil {
-		tmpl.tools, err = Parse(tools, names)
+		tmpl.toolTemplate, err = Parse(tools, specialTokens)
 		tmpl.source += tools
 	}
 	if err != nil {
@@ -59,37 +63,50 @@ func ForModel(files fs.FS, t tokenizers.Tokenizer, template string) (*Model, err
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range idsOf(generation["eos_token_id"]) {
-		m.stop(id)
+	for _, id := range parseIDs(generation["eos_token_id"]) {
+		m.addEndToken(id)
 	}
 	return m, nil
 }
 
-// New returns the Model of a template. Answers end with its eos_token, and with the special token
-// that it puts after an assistant's message.
+// New returns the Model of a template. Answers end with its eos_token, and with what it puts after
+// an assistant's message.
 func New(tmpl *Template, t tokenizers.Tokenizer) *Model {
 	m := &Model{Template: tmpl, Tokenizer: t}
-	if id, ok := t.Special(tmpl.names["eos_token"]); ok {
-		m.stop(id)
+	if id, ok := t.Special(tmpl.specialTokens["eos_token"]); ok {
+		m.addEndToken(id)
 	}
-	const answer = "unmask"
-	asked := []byte(`[{"role":"user","content":"?"},{"role":"assistant","content":"` + answer + `"}]`)
-	out, err := tmpl.render(asked, Options{Complete: true})
-	if at := strings.LastIndex(out.s, answer); err == nil && at >= 0 {
-		ids, err := t.EncodeSpecial(out.s[at+len(answer):])
-		if err == nil && len(ids) > 0 && tokenizers.IsSpecial(t, ids[0]) {
-			m.stop(ids[0])
-		} else if end, _, _ := strings.Cut(strings.TrimSpace(out.s[at+len(answer):]), "\n"); end != "" {
-			m.ends = append(m.ends, end)
-		}
-	}
-	m.calls = m.readCalls()
+	m.findAnswerEnd()
+	m.callForm = m.findCallForm()
 	return m
 }
 
-func (m *Model) stop(id int32) {
-	if id >= 0 && !slices.Contains(m.stops, id) {
-		m.stops = append(m.stops, id)
+// findAnswerEnd renders a conversation with an answer and looks at what the template puts after it:
+// a special token, or an ordinary text such as [/Answer]. No file of a model names the latter.
+func (m *Model) findAnswerEnd() {
+	const answer = "unmask"
+	conversation := []byte(`[{"role":"user","content":"?"},{"role":"assistant","content":"` +
+		answer + `"}]`)
+	out, err := m.Template.render(conversation, Options{Complete: true})
+	i := strings.LastIndex(out.s, answer)
+	if err != nil || i < 0 {
+		return
+	}
+	after := out.s[i+len(answer):]
+	ids, err := m.Tokenizer.EncodeSpecial(after)
+	if err == nil && len(ids) > 0 && tokenizers.IsSpecial(m.Tokenizer, ids[0]) {
+		m.addEndToken(ids[0])
+		return
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
+	if line != "" {
+		m.stopTexts = append(m.stopTexts, line)
+	}
+}
+
+func (m *Model) addEndToken(id int32) {
+	if id >= 0 && !slices.Contains(m.endTokens, id) {
+		m.endTokens = append(m.endTokens, id)
 	}
 }
 
@@ -117,7 +134,8 @@ func (m *Model) EncodeJSON(messages []byte, o Options) ([]int32, error) {
 	return tokenizers.EncodeParts(m.Tokenizer, parts)
 }
 
-// TryRender returns the error of the template for a question without anything else.
+// TryRender renders one user message and returns the template's error. A template that fails there
+// fails on every conversation.
 func (m *Model) TryRender() error {
 	_, err := m.Encode([]Message{{Role: "user", Content: "?"}}, Options{})
 	return err
@@ -128,24 +146,25 @@ func (m *Model) WritesSystem() bool {
 	const word = "unmask"
 	data := []byte(`[{"role":"system","content":"` + word + `"},{"role":"user","content":"?"}]`)
 	out, err := m.Template.render(data, Options{Variables: m.Variables})
-	return err != nil || strings.Contains(out.s, word) // an error is the template's own word about it
+	// A template that refuses system messages says so itself, to whoever sends one.
+	return err != nil || strings.Contains(out.s, word)
 }
 
 // EndTokens returns the tokens that end an answer; the model's end of text, if it has one, is
 // first.
-func (m *Model) EndTokens() []int32 { return slices.Clone(m.stops) }
+func (m *Model) EndTokens() []int32 { return slices.Clone(m.endTokens) }
 
 // StopTexts returns the ordinary texts that the template puts after an answer, which end one too.
-func (m *Model) StopTexts() []string { return slices.Clone(m.ends) }
+func (m *Model) StopTexts() []string { return slices.Clone(m.stopTexts) }
 
 // CutAnswer returns ids before the first one that ends an answer, and whether there was one. A
 // model of fixed length fills the rest of its answer with end of text, which is not shown.
 func (m *Model) CutAnswer(ids []int32) (answer []int32, ended bool) {
-	at := slices.IndexFunc(ids, func(id int32) bool { return slices.Contains(m.stops, id) })
-	if at < 0 {
+	i := slices.IndexFunc(ids, func(id int32) bool { return slices.Contains(m.endTokens, id) })
+	if i < 0 {
 		return ids, false
 	}
-	return ids[:at], true
+	return ids[:i], true
 }
 
 // readTemplates returns the sources of the model's templates by their names: of its files or,
@@ -168,8 +187,8 @@ func readTemplates(files fs.FS, config map[string]json.RawMessage) (map[string]s
 	case json.Unmarshal(raw, &source) == nil && source != nil:
 		named["default"] = *source
 	case json.Unmarshal(raw, &several) == nil:
-		for _, one := range several {
-			named[one.Name] = one.Template
+		for _, t := range several {
+			named[t.Name] = t.Template
 		}
 	default:
 		return nil, fmt.Errorf("tokenizer_config.json: chat_template is neither a text nor a " +
@@ -181,14 +200,15 @@ func readTemplates(files fs.FS, config map[string]json.RawMessage) (map[string]s
 	return named, nil
 }
 
-// idsOf reads one id or a list of ids.
-func idsOf(raw json.RawMessage) (several []int32) {
+// parseIDs reads one id or a list of ids; nil for anything else.
+func parseIDs(raw json.RawMessage) []int32 {
 	var one *int32
 	if json.Unmarshal(raw, &one) == nil && one != nil {
 		return []int32{*one}
 	}
-	if json.Unmarshal(raw, &several) != nil {
+	var list []int32
+	if json.Unmarshal(raw, &list) != nil {
 		return nil
 	}
-	return several
+	return list
 }

@@ -8,7 +8,8 @@ import (
 	"unicode"
 )
 
-// What Python's int and float read, of ASCII. Their other numbers, such as 1_000, are not done.
+// What Python's int and float read, of ASCII. Their other numbers, such as 1_000, are not
+// supported.
 var (
 	pythonInt   = regexp.MustCompile(`^[+-]?[0-9]+$`)
 	pythonReal  = regexp.MustCompile(`(?i)^[+-]?([0-9]+\.?[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|inf(inity)?|nan)$`)
@@ -17,12 +18,12 @@ var (
 
 // filterInt is Jinja's int: a default where the value is no number.
 func filterInt(r *run, v any, args []any, named *dict) any {
-	known(named, "int", "default", "base")
-	if a, ok := option(args, 1, named, "base"); ok && !r.equal(a, int64(10)) {
-		fail("int with a base other than 10 is not done here")
+	checkNamedArgs(named, "int", "default", "base")
+	if a, ok := argument(args, 1, named, "base"); ok && !r.equals(a, int64(10)) {
+		fail("int with a base other than 10 is not supported")
 	}
-	otherwise, given := option(args, 0, named, "default")
-	if !given {
+	otherwise, ok := argument(args, 0, named, "default")
+	if !ok {
 		otherwise = int64(0)
 	}
 	if t, ok := v.(text); ok {
@@ -34,10 +35,10 @@ func filterInt(r *run, v any, args []any, named *dict) any {
 			return n
 		}
 	}
-	if n, _, whole, ok := number(v); ok && whole {
+	if n, _, whole, ok := asNumber(v); ok && whole {
 		return n
 	}
-	f, ok := r.real("int", v)
+	f, ok := r.toFloat("int", v)
 	switch {
 	case !ok || math.IsInf(f, 0) || math.IsNaN(f):
 		return otherwise
@@ -49,23 +50,23 @@ func filterInt(r *run, v any, args []any, named *dict) any {
 
 // filterFloat is Jinja's float: a default where the value is no number.
 func filterFloat(r *run, v any, args []any, named *dict) any {
-	known(named, "float", "default")
-	if f, ok := r.real("float", v); ok {
+	checkNamedArgs(named, "float", "default")
+	if f, ok := r.toFloat("float", v); ok {
 		return f
 	}
-	if otherwise, ok := option(args, 0, named, "default"); ok {
+	if otherwise, ok := argument(args, 0, named, "default"); ok {
 		return otherwise
 	}
 	return 0.0
 }
 
-// real returns Python's float(v), or ok false.
-func (r *run) real(filter string, v any) (f float64, ok bool) {
+// toFloat returns Python's float(v), or ok false.
+func (r *run) toFloat(filter string, v any) (f float64, ok bool) {
 	switch v := v.(type) {
 	case undefined:
 		v.fail()
 	case text:
-		r.touch(len(v.s))
+		r.countRead(len(v.s))
 		s := strings.TrimFunc(v.s, isSpace)
 		if pythonReal.MatchString(s) {
 			f, _ = strconv.ParseFloat(s, 64) // an error means infinity, as in Python
@@ -73,10 +74,10 @@ func (r *run) real(filter string, v any) (f float64, ok bool) {
 		}
 		if otherNumber.MatchString(s) && !pythonInt.MatchString(s) &&
 			strings.ContainsFunc(s, func(c rune) bool { return c == '_' || c > unicode.MaxASCII }) {
-			fail("%s of %.40q is not done here", filter, s)
+			fail("%s of %.40q is not supported", filter, s)
 		}
 		return 0, false
 	}
-	_, f, _, ok = number(v)
+	_, f, _, ok = asNumber(v)
 	return f, ok
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// keyed returns the function that gives what a filter compares of an item: the item or an
-// attribute of it, texts in lower case unless case_sensitive is true. The numbers are those of the
-// filter's arguments.
-func (r *run) keyed(args []any, sensitive, attribute int, named *dict) func(any) any {
-	get := r.attributeOf(args, attribute, named)
-	if isSet(args, sensitive, named, "case_sensitive") {
+// sortKeyOf returns the function that gives what a filter compares of an item: the item or an
+// attribute of it, texts in lower case unless case_sensitive is true. sensitive and attribute are
+// the indexes of the filter's arguments.
+func (r *run) sortKeyOf(args []any, sensitive, attribute int, named *dict) func(any) any {
+	get := r.attributeArg(args, attribute, named)
+	if argumentIsTrue(args, sensitive, named, "case_sensitive") {
 		return get
 	}
 	return func(v any) any {
@@ -22,21 +22,21 @@ func (r *run) keyed(args []any, sensitive, attribute int, named *dict) func(any)
 	}
 }
 
-// attributeOf returns the function that reads a filter's argument attribute of an item.
-func (r *run) attributeOf(args []any, i int, named *dict) func(any) any {
-	if a, ok := option(args, i, named, "attribute"); ok && a != nil {
-		return r.getter(a)
+// attributeArg returns the function that reads a filter's argument attribute of an item.
+func (r *run) attributeArg(args []any, i int, named *dict) func(any) any {
+	if a, ok := argument(args, i, named, "attribute"); ok && a != nil {
+		return r.attributeGetter(a)
 	}
 	return func(v any) any { return v }
 }
 
 func filterUnique(r *run, v any, args []any, named *dict) any {
-	known(named, "unique", "case_sensitive", "attribute")
-	key := r.keyed(args, 0, 1, named)
+	checkNamedArgs(named, "unique", "case_sensitive", "attribute")
+	key := r.sortKeyOf(args, 0, 1, named)
 	seen := newDict()
-	out := &list{once: true}
-	for _, item := range r.items(v) {
-		k := r.key(key(item))
+	out := &list{isGenerator: true}
+	for _, item := range r.iterate(v) {
+		k := r.countKey(key(item))
 		if _, ok := seen.get(k); !ok {
 			seen.set(k, nil)
 			out.items = append(out.items, item)
@@ -45,15 +45,17 @@ func filterUnique(r *run, v any, args []any, named *dict) any {
 	return out
 }
 
-// extreme is Jinja's min, or its max.
-func extreme(name string) filter {
+// extremeFilter is Jinja's min, or its max.
+func extremeFilter(name string) filterFunc {
 	return func(r *run, v any, args []any, named *dict) any {
-		known(named, name, "case_sensitive", "attribute")
-		key := r.keyed(args, 0, 1, named)
+		checkNamedArgs(named, name, "case_sensitive", "attribute")
+		key := r.sortKeyOf(args, 0, 1, named)
 		best := any(undefined{"the " + name + " of an empty sequence"})
-		for i, item := range r.items(v) {
-			if i == 0 || name == "min" && r.less(key(item), key(best)) ||
-				name == "max" && r.less(key(best), key(item)) {
+		for i, item := range r.iterate(v) {
+			switch {
+			case i == 0,
+				name == "min" && r.isLess(key(item), key(best)),
+				name == "max" && r.isLess(key(best), key(item)):
 				best = item
 			}
 		}
@@ -61,66 +63,66 @@ func extreme(name string) filter {
 	}
 }
 
+// filterDictsort returns the pairs of a dict in the order of their keys or values.
 func filterDictsort(r *run, v any, args []any, named *dict) any {
-	known(named, "dictsort", "case_sensitive", "by", "reverse")
+	checkNamedArgs(named, "dictsort", "case_sensitive", "by", "reverse")
 	d, ok := v.(*dict)
 	if !ok {
 		fail("dictsort takes a dict, found %s", typeName(v))
 	}
-	at := 0
-	if a, ok := option(args, 1, named, "by"); ok {
-		switch by := r.str(a).s; by {
+	part := 0 // of a pair: the key
+	if a, ok := argument(args, 1, named, "by"); ok {
+		switch by := r.pythonStr(a).s; by {
 		case "key":
 		case "value":
-			at = 1
+			part = 1
 		default:
 			fail("dictsort: by is %.40q, want key or value", by)
 		}
 	}
-	key := r.keyed(args, 0, -1, named)
-	return r.sorted(r.pairs(d).items, isSet(args, 2, named, "reverse"),
-		func(v any) any { return key(v.(*list).items[at]) })
+	key := r.sortKeyOf(args, 0, -1, named)
+	return r.sortItems(r.pairsOf(d).items, argumentIsTrue(args, 2, named, "reverse"),
+		func(v any) any { return key(v.(*list).items[part]) })
 }
 
 func filterSort(r *run, v any, args []any, named *dict) any {
-	known(named, "sort", "reverse", "case_sensitive", "attribute")
-	a, _ := option(args, 2, named, "attribute")
+	checkNamedArgs(named, "sort", "reverse", "case_sensitive", "attribute")
+	a, _ := argument(args, 2, named, "attribute")
 	if t, ok := a.(text); ok && strings.Contains(t.s, ",") {
-		fail("sort by several attributes is not done here")
+		fail("sort by several attributes is not supported")
 	}
-	key := r.keyed(args, 1, 2, named)
-	return r.sorted(r.items(v), isSet(args, 0, named, "reverse"),
+	key := r.sortKeyOf(args, 1, 2, named)
+	return r.sortItems(r.iterate(v), argumentIsTrue(args, 0, named, "reverse"),
 		func(v any) any { return &list{items: []any{key(v)}} }) // what is equal need not compare
 }
 
-// order compares two values as slices.SortFunc wants it.
-func (r *run) order(a, b any) int {
+// compareValues compares two values as slices.SortFunc wants it.
+func (r *run) compareValues(a, b any) int {
 	switch {
-	case r.less(a, b):
+	case r.isLess(a, b):
 		return -1
-	case r.less(b, a):
+	case r.isLess(b, a):
 		return 1
 	}
 	return 0
 }
 
-// sorted returns a list of items in the order of their keys.
-func (r *run) sorted(items []any, backwards bool, key func(any) any) *list {
+// sortItems returns a list of items in the order of their keys.
+func (r *run) sortItems(items []any, backwards bool, key func(any) any) *list {
 	type keyed struct{ item, key any }
 	all := make([]keyed, len(items))
 	for i, item := range items {
 		all[i] = keyed{item, key(item)}
 	}
 	slices.SortStableFunc(all, func(a, b keyed) int {
-		x, y := a.key, b.key
 		if backwards {
-			x, y = y, x
+			a, b = b, a
 		}
-		return r.order(x, y)
+		return r.compareValues(a.key, b.key)
 	})
 	out := make([]any, len(all))
-	for i, one := range all {
-		out[i] = one.item
+	for i, pair := range all {
+		out[i] = pair.item
 	}
 	return r.newList(out)
 }

@@ -15,41 +15,57 @@ import (
 	"unmask/internal/jsonline"
 )
 
-// str returns Python's str(v), which is how a template writes v.
-func (r *run) str(v any) text {
+// pythonStr returns Python's str(v), which is how a template writes v.
+func (r *run) pythonStr(v any) text {
 	switch v := v.(type) {
 	case text:
 		return v
 	case undefined:
 		return text{}
 	}
-	return r.repr(v)
+	return r.pythonRepr(v)
 }
 
-// repr returns Python's repr(v).
-func (r *run) repr(v any) text {
-	w := writer{run: r, b: builder{run: r}, item: text{s: ", "}, key: text{s: ": "}}
+// pythonRepr returns Python's repr(v).
+func (r *run) pythonRepr(v any) text {
+	w := newWriter(r)
 	w.write(v, 0)
-	return w.b.text()
+	return w.out.text()
 }
 
-// writer writes values as Python's repr or, with json, as its json.dumps.
+// writer writes values as Python's repr or as its json.dumps.
 type writer struct {
-	run         *run
-	b           builder
-	json        bool
-	ascii, sort bool
-	indent      *text // of each level; nil for one line
-	item, key   text  // separators
+	run *run
+	out builder
+
+	// asJSON chooses json.dumps, of which asciiOnly and sortKeys are options.
+	asJSON    bool
+	asciiOnly bool
+	sortKeys  bool
+
+	// indent is that of each level; nil writes one line.
+	indent *text
+
+	itemSeparator text
+	keySeparator  text
+}
+
+func newWriter(r *run) writer {
+	return writer{
+		run:           r,
+		out:           builder{run: r},
+		itemSeparator: text{s: ", "},
+		keySeparator:  text{s: ": "},
+	}
 }
 
 func (w *writer) write(v any, level int) {
-	defer w.run.deeper()()
+	defer w.run.nest()()
 	word := func(repr, json string) {
-		if w.json {
+		if w.asJSON {
 			repr = json
 		}
-		w.b.put(repr, false)
+		w.out.addString(repr, false)
 	}
 	switch v := v.(type) {
 	case nil:
@@ -57,136 +73,145 @@ func (w *writer) write(v any, level int) {
 	case bool:
 		word(map[bool]string{true: "True", false: "False"}[v], strconv.FormatBool(v))
 	case int64:
-		w.b.put(strconv.FormatInt(v, 10), false)
+		w.out.addString(strconv.FormatInt(v, 10), false)
 	case json.Number:
-		w.b.put(string(v), false)
+		w.out.addString(string(v), false)
 	case float64:
-		word(pythonFloat(v, "inf", "nan"), pythonFloat(v, "Infinity", "NaN"))
+		word(formatFloat(v, "inf", "nan"), formatFloat(v, "Infinity", "NaN"))
 	case text:
-		if w.json {
-			w.run.writeJSONText(&w.b, v, w.ascii)
+		if w.asJSON {
+			w.run.writeJSONText(&w.out, v, w.asciiOnly)
 		} else {
-			w.run.writeQuoted(&w.b, v)
+			w.run.writeReprText(&w.out, v)
 		}
 	case *list:
-		w.list(v, level)
+		w.writeList(v, level)
 	case *dict:
-		w.dict(v, level)
+		w.writeDict(v, level)
 	default:
-		w.other(v, level)
+		w.writeOther(v, level)
 	}
 }
 
-// other writes values that JSON does not have.
-func (w *writer) other(v any, level int) {
-	if w.json {
+// writeOther writes values that JSON does not have.
+func (w *writer) writeOther(v any, level int) {
+	if w.asJSON {
 		fail("Object of type %s is not JSON serializable", typeName(v))
 	}
 	switch v := v.(type) {
 	case *namespace:
-		w.b.put("<Namespace ", false)
+		w.out.addString("<Namespace ", false)
 		w.write(v.fields, level)
-		w.b.put(">", false)
+		w.out.addString(">", false)
 	case undefined:
-		w.b.put("Undefined", false)
+		w.out.addString("Undefined", false)
 	default:
-		fail("a %s is not written here", typeName(v))
+		fail("a %s cannot be written", typeName(v))
 	}
 }
 
-func (w *writer) list(l *list, level int) {
-	open, end := "[", "]"
+func (w *writer) writeList(l *list, level int) {
+	open := "["
+	end := "]"
 	switch {
-	case w.json && (l.once || l.view != ""):
-		w.other(l, level)
-	case w.json:
-	case l.once:
-		fail("a generator is not written here")
-	case strings.HasPrefix(l.view, "range"):
-		w.b.put(l.view, false)
+	case w.asJSON && (l.isGenerator || l.viewName != ""):
+		w.writeOther(l, level)
+	case w.asJSON:
+	case l.isGenerator:
+		fail("a generator cannot be written")
+	case strings.HasPrefix(l.viewName, "range"):
+		w.out.addString(l.viewName, false)
 		return
-	case l.view != "":
-		open, end = l.view+"([", "])"
-	case l.tuple && len(l.items) == 1:
-		open, end = "(", ",)"
-	case l.tuple:
-		open, end = "(", ")"
+	case l.viewName != "":
+		open = l.viewName + "(["
+		end = "])"
+	case l.isTuple && len(l.items) == 1:
+		open = "("
+		end = ",)"
+	case l.isTuple:
+		open = "("
+		end = ")"
 	}
-	w.between(open, end, len(l.items), level, func(i int) { w.write(l.items[i], level+1) })
+	w.writeItems(open, end, len(l.items), level, func(i int) { w.write(l.items[i], level+1) })
 }
 
-func (w *writer) dict(d *dict, level int) {
+func (w *writer) writeDict(d *dict, level int) {
 	order := make([]int, len(d.keys))
 	for i := range order {
 		order[i] = i
 	}
-	if w.sort {
-		slices.SortStableFunc(order, func(a, b int) int { return w.run.order(d.keys[a], d.keys[b]) })
+	if w.sortKeys {
+		slices.SortStableFunc(order, func(a, b int) int {
+			return w.run.compareValues(d.keys[a], d.keys[b])
+		})
 	}
-	w.between("{", "}", len(order), level, func(n int) {
+	w.writeItems("{", "}", len(order), level, func(n int) {
 		key := d.keys[order[n]]
-		if w.json {
-			w.run.writeJSONText(&w.b, w.run.jsonKey(key), w.ascii)
+		if w.asJSON {
+			w.run.writeJSONText(&w.out, w.run.jsonKeyText(key), w.asciiOnly)
 		} else {
 			w.write(key, level+1)
 		}
-		w.b.add(w.key)
+		w.out.add(w.keySeparator)
 		w.write(d.values[order[n]], level+1)
 	})
 }
 
-// between writes n items with what separates them, indented where that is wanted.
-func (w *writer) between(open, end string, n, level int, item func(i int)) {
-	line := func(level int) {
+// writeItems writes n items with what separates them, indented where that is wanted.
+func (w *writer) writeItems(open, end string, n, level int, item func(i int)) {
+	newLine := func(level int) {
 		if w.indent != nil {
-			w.b.put("\n", false)
+			w.out.addString("\n", false)
 			for range level {
-				w.b.add(*w.indent)
+				w.out.add(*w.indent)
 			}
 		}
 	}
-	w.b.put(open, false)
+	w.out.addString(open, false)
 	for i := range n {
 		if i > 0 {
-			w.b.add(w.item)
+			w.out.add(w.itemSeparator)
 		}
-		line(level + 1)
+		newLine(level + 1)
 		item(i)
 	}
 	if n > 0 {
-		line(level)
+		newLine(level)
 	}
-	w.b.put(end, false)
+	w.out.addString(end, false)
 }
 
-// writeQuoted writes Python's repr of a text: in single quotes unless it has these and no double
+// writeReprText writes Python's repr of a text: in single quotes unless it has these and no double
 // ones.
-func (r *run) writeQuoted(b *builder, t text) {
+func (r *run) writeReprText(b *builder, t text) {
 	quote := "'"
 	if strings.Contains(t.s, "'") && !strings.Contains(t.s, `"`) {
 		quote = `"`
 	}
-	b.put(quote, false)
-	for _, one := range r.runes(t) {
-		b.put(quoteRune([]rune(one.s)[0], quote), len(one.user) > 0)
+	b.addString(quote, false)
+	for _, t := range r.splitRunes(t) {
+		c, _ := utf8.DecodeRuneInString(t.s)
+		b.addString(reprRune(c, quote), len(t.user) > 0)
 	}
-	b.put(quote, false)
+	b.addString(quote, false)
 }
 
-func quoteRune(c rune, quote string) string {
-	switch at := strings.IndexRune("\n\r\t", c); {
+// reprRune returns a character as Python's repr writes it between quotes.
+func reprRune(c rune, quote string) string {
+	i := strings.IndexRune("\n\r\t", c)
+	switch {
 	case string(c) == quote, c == '\\':
 		return `\` + string(c)
-	case at >= 0:
-		return `\` + "nrt"[at:at+1]
+	case i >= 0:
+		return `\` + "nrt"[i:i+1]
 	case unicode.IsPrint(c):
 		return string(c)
 	}
-	return quoteHex(c)
+	return escapeByNumber(c)
 }
 
-// quoteHex returns Python's escape of a character by its number.
-func quoteHex(c rune) string {
+// escapeByNumber returns Python's escape of a character by its number.
+func escapeByNumber(c rune) string {
 	switch {
 	case c < 0x100:
 		return fmt.Sprintf(`\x%02x`, c)
@@ -196,8 +221,8 @@ func quoteHex(c rune) string {
 	return fmt.Sprintf(`\U%08x`, c)
 }
 
-// pythonFloat returns v as Python's repr does: the fewest digits that read back the same.
-func pythonFloat(v float64, infinity, nan string) string {
+// formatFloat returns v as Python's repr does: the fewest digits that read back the same.
+func formatFloat(v float64, infinity, nan string) string {
 	switch {
 	case math.IsInf(v, 1):
 		return infinity
@@ -216,7 +241,8 @@ func pythonFloat(v float64, infinity, nan string) string {
 	return s
 }
 
-func (r *run) jsonKey(k any) text {
+// jsonKeyText returns the text that json.dumps writes for a key.
+func (r *run) jsonKeyText(k any) text {
 	switch k := k.(type) {
 	case text:
 		return k
@@ -225,11 +251,13 @@ func (r *run) jsonKey(k any) text {
 	case bool:
 		return text{s: strconv.FormatBool(k)}
 	}
-	return r.repr(k)
+	return r.pythonRepr(k)
 }
 
+// writeJSONText writes a text as a JSON string. Each escape belongs to the conversation if the
+// character that it stands for does.
 func (r *run) writeJSONText(b *builder, t text, ascii bool) {
-	b.put(`"`, false)
+	b.addString(`"`, false)
 	start := 0 // start of the text that needs no escape
 	flush := func(end int) {
 		if start < end {
@@ -237,52 +265,52 @@ func (r *run) writeJSONText(b *builder, t text, ascii bool) {
 		}
 	}
 	for i, c := range t.s {
-		marked := c == '"' || c == '\\'
-		if !marked && c >= 0x20 && (c <= 0x7f || !ascii) {
+		needsBackslash := c == '"' || c == '\\'
+		if !needsBackslash && c >= 0x20 && (c <= 0x7f || !ascii) {
 			continue
 		}
 		flush(i)
 		start = i + utf8.RuneLen(c)
 		user := len(t.slice(i, start).user) > 0
-		if marked { // it stands for itself behind a backslash
+		if needsBackslash { // the character itself follows it
 			start = i
-			b.put(`\`, user)
+			b.addString(`\`, user)
 			continue
 		}
-		b.put(jsonEscape(c), user)
+		b.addString(escapeJSON(c), user)
 	}
 	flush(len(t.s))
-	b.put(`"`, false)
+	b.addString(`"`, false)
 }
 
-func jsonEscape(c rune) string {
-	if at := strings.IndexRune("\n\r\t\b\f", c); at >= 0 {
-		return `\` + "nrtbf"[at:at+1]
+func escapeJSON(c rune) string {
+	if i := strings.IndexRune("\n\r\t\b\f", c); i >= 0 {
+		return `\` + "nrtbf"[i:i+1]
 	}
 	if c > 0xffff {
 		high, low := utf16.EncodeRune(c)
-		return jsonEscape(high) + jsonEscape(low)
+		return escapeJSON(high) + escapeJSON(low)
 	}
 	return fmt.Sprintf(`\u%04x`, c)
 }
 
-// fromJSON reads a value of the conversation; all its texts, also keys, count as user input.
-func fromJSON(data []byte) (v any, err error) {
-	defer recovered(&err)
-	if err = jsonline.CheckUTF8(data); err != nil {
+// parseJSON reads a value of the conversation; all its texts, also keys, count as user input.
+func parseJSON(data []byte) (v any, err error) {
+	defer recoverFailure(&err)
+	if err := jsonline.CheckUTF8(data); err != nil {
 		return nil, err
 	}
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.UseNumber()
-	v = readJSON(d, 0)
+	v = readJSONValue(d, 0)
 	if _, err := d.Token(); err != io.EOF {
 		fail("byte %d: more than one value", d.InputOffset())
 	}
 	return v, jsonline.CheckPairs(data)
 }
 
-// nextJSON reads the next token.
-func nextJSON(d *json.Decoder) json.Token {
+// nextJSONToken reads the next token.
+func nextJSONToken(d *json.Decoder) json.Token {
 	t, err := d.Token()
 	if err != nil {
 		fail("byte %d: %v", d.InputOffset(), err)
@@ -290,8 +318,9 @@ func nextJSON(d *json.Decoder) json.Token {
 	return t
 }
 
-func readJSON(d *json.Decoder, depth int) any {
-	t := nextJSON(d)
+// readJSONValue reads a value at a depth.
+func readJSONValue(d *json.Decoder, depth int) any {
+	t := nextJSONToken(d)
 	if depth > maxDepth {
 		fail("byte %d: nested deeper than %d", d.InputOffset(), maxDepth)
 	}
@@ -300,20 +329,20 @@ func readJSON(d *json.Decoder, depth int) any {
 		if t == '[' {
 			l := &list{}
 			for d.More() {
-				l.items = append(l.items, readJSON(d, depth+1))
+				l.items = append(l.items, readJSONValue(d, depth+1))
 			}
-			nextJSON(d)
+			nextJSONToken(d)
 			return l
 		}
 		o := newDict()
 		for d.More() {
-			key := nextJSON(d).(string)
-			o.set(said(key), readJSON(d, depth+1))
+			key := nextJSONToken(d).(string)
+			o.set(userText(key), readJSONValue(d, depth+1))
 		}
-		nextJSON(d)
+		nextJSONToken(d)
 		return o
 	case string:
-		return said(t)
+		return userText(t)
 	case json.Number:
 		if n, err := t.Int64(); err == nil {
 			return n
@@ -330,8 +359,8 @@ func readJSON(d *json.Decoder, depth int) any {
 	return t // nil or bool
 }
 
-// recovered turns a failure into an error; other panics continue.
-func recovered(err *error) {
+// recoverFailure turns a failure into an error; other panics continue.
+func recoverFailure(err *error) {
 	switch v := recover().(type) {
 	case nil:
 	case failure:

@@ -10,40 +10,48 @@ import (
 
 // run is one rendering, with its use of the limits.
 type run struct {
-	steps, bytes, depth int
-	now                 func() time.Time
+	steps int // of maxSteps
+	bytes int // of maxMade
+	depth int // of nested values and calls
+
+	// now returns the time for strftime_now.
+	now func() time.Time
 }
 
-// step counts n steps.
-func (r *run) step(n int) {
-	if r.steps += n; r.steps > maxSteps || n < 0 {
+// countSteps counts n steps.
+func (r *run) countSteps(n int) {
+	r.steps += n
+	if r.steps > maxSteps || n < 0 {
 		fail("takes more than %d steps", maxSteps)
 	}
 }
 
-// touch counts the work of reading n bytes.
-func (r *run) touch(n int) { r.step(1 + n/64) }
+// countRead counts the work of reading n bytes.
+func (r *run) countRead(n int) { r.countSteps(1 + n/64) }
 
-// made counts n bytes that were made, and the work for them.
-func (r *run) made(n int) {
+// countMade counts n bytes that are made, and the work for them.
+func (r *run) countMade(n int) {
 	if n < 0 || n > maxMade || r.bytes+n > maxMade {
 		fail("makes more than %d bytes", maxMade)
 	}
 	r.bytes += n
-	r.step(n / 64)
+	r.countSteps(n / 64)
 }
 
-// deeper adds one level of nesting until the function that it returns is called.
-func (r *run) deeper() func() {
+// nest adds one level of nesting until the function that it returns is called.
+func (r *run) nest() func() {
 	r.enter()
 	return r.leave
 }
 
+// enter adds one level of nesting, which leave takes away. A statement in a template takes several
+// levels here, so that the limit is a multiple of the parser's.
 func (r *run) enter() {
-	if r.depth++; r.depth > 60*maxDepth {
+	r.depth++
+	if r.depth > 60*maxDepth {
 		fail("nested deeper than %d", 60*maxDepth)
 	}
-	r.step(1)
+	r.countSteps(1)
 }
 
 func (r *run) leave() { r.depth-- }
@@ -54,22 +62,24 @@ type scope struct {
 	outer *scope
 }
 
-func (s *scope) inner() *scope { return &scope{map[string]any{}, s} }
+// nested returns a new scope inside of s.
+func (s *scope) nested() *scope { return &scope{map[string]any{}, s} }
 
-func (s *scope) get(name string) any {
-	for at := s; at != nil; at = at.outer {
-		if v, ok := at.names[name]; ok {
+// lookup returns the value of a name in the innermost scope that has it.
+func (s *scope) lookup(name string) any {
+	for ; s != nil; s = s.outer {
+		if v, ok := s.names[name]; ok {
 			return v
 		}
 	}
 	return undefined{"'" + name + "'"}
 }
 
-// exec runs statements and returns the jump that ended them, "" if none did.
-func (r *run) exec(list []stmt, s *scope, out *builder) string {
-	for _, one := range list {
+// execute runs statements and returns the jump that ended them, "" if none did.
+func (r *run) execute(list []stmt, s *scope, out *builder) (jump string) {
+	for _, statement := range list {
 		r.enter()
-		jump := one(r, s, out)
+		jump := statement(r, s, out)
 		r.leave()
 		if jump != "" {
 			return jump
@@ -78,19 +88,20 @@ func (r *run) exec(list []stmt, s *scope, out *builder) string {
 	return ""
 }
 
-// written returns what statements write in a scope of their own, and the jump that ended them.
-func (r *run) written(list []stmt, s *scope) (t text, jump string) {
+// capture returns what statements write in a scope of their own, and the jump that ended them.
+func (r *run) capture(list []stmt, s *scope) (t text, jump string) {
 	b := builder{run: r}
-	jump = r.exec(list, s.inner(), &b)
+	jump = r.execute(list, s.nested(), &b)
 	return b.text(), jump
 }
 
+// assign gives the names of a target their values.
 func (r *run) assign(to target, value any, s *scope) {
-	if !to.sequence {
+	if !to.isSequence {
 		s.names[to.names[0]] = value
 		return
 	}
-	items := r.items(value)
+	items := r.iterate(value)
 	if len(items) != len(to.names) {
 		fail("found %d values to unpack, want %d", len(items), len(to.names))
 	}
@@ -99,25 +110,26 @@ func (r *run) assign(to target, value any, s *scope) {
 	}
 }
 
-// kept returns the items of a loop for which its test is true.
-func (r *run) kept(items []any, to target, test expr, s *scope) (kept []any) {
+// filterItems returns the items of a loop for which its test is true.
+func (r *run) filterItems(items []any, to target, test expr, s *scope) (passing []any) {
 	for _, item := range items {
-		inner := s.inner()
+		inner := s.nested()
 		r.assign(to, item, inner)
-		if truth(r.eval(test, inner)) {
-			kept = append(kept, item)
+		if isTrue(r.eval(test, inner)) {
+			passing = append(passing, item)
 		}
 	}
-	return kept
+	return passing
 }
 
-// turn is the variable loop in the iteration of items[i].
-type turn struct {
+// iteration is the variable loop in the iteration of items[i].
+type iteration struct {
 	items []any
 	i     int
 }
 
-func (t *turn) field(name string) any {
+// attribute returns loop.name.
+func (t *iteration) attribute(name string) any {
 	n := len(t.items)
 	switch name {
 	case "index":
@@ -150,7 +162,7 @@ func (t *turn) field(name string) any {
 			return args[t.i%len(args)]
 		}}
 	case "changed":
-		fail("loop.changed is not done here")
+		fail("loop.changed is not supported")
 	case "depth": // loops that are not recursive
 		return int64(1)
 	case "depth0":
@@ -159,97 +171,113 @@ func (t *turn) field(name string) any {
 	return undefined{"'loop object' has no attribute '" + name + "', so it"}
 }
 
-// macro returns the function that runs m in the scope of its definition.
-func (r *run) macro(m define, s *scope) *function {
+// newMacro returns the function that runs m in the scope of its definition.
+func (r *run) newMacro(m macroDefinition, s *scope) *function {
 	return &function{m.name, func(r *run, args []any, named *dict) any {
-		if len(args) > len(m.params) && !m.varargs {
+		if len(args) > len(m.params) && !m.readsVarargs {
 			fail("macro %q takes not more than %d argument(s)", m.name, len(m.params))
 		}
-		inner := s.inner()
+		inner := s.nested()
 		for i, param := range m.params {
-			fromEnd := len(m.params) - i
-			v, given := named.get(text{s: param})
-			switch {
-			case i < len(args) && given:
-				fail("macro %q got two values for %q", m.name, param)
-			case i < len(args):
-				v = args[i]
-			case given:
-			case fromEnd <= len(m.defaults):
-				v = r.eval(m.defaults[len(m.defaults)-fromEnd], inner)
-			default:
-				v = undefined{"parameter '" + param + "'"}
-			}
-			inner.names[param] = v
+			inner.names[param] = r.macroArgument(m, i, args, named, inner)
 		}
-		if m.varargs {
+		if m.readsVarargs {
 			extra := r.newList(args[min(len(args), len(m.params)):])
-			extra.tuple = true
+			extra.isTuple = true
 			inner.names["varargs"] = extra
 		}
-		more := newDict()
-		if m.caller && !slices.Contains(m.params, "caller") {
-			inner.names["caller"] = undefined{"the caller of macro '" + m.name + "'"}
-		}
-		for i, k := range named.keys {
-			if m.caller && k.(text).s == "caller" {
-				inner.names["caller"] = named.values[i]
-				continue
-			}
-			if slices.Contains(m.params, k.(text).s) {
-				continue
-			}
-			if more.set(k, named.values[i]); !m.kwargs {
-				fail("macro %q takes no keyword argument %q", m.name, k.(text).s)
-			}
-		}
-		if m.kwargs {
-			inner.names["kwargs"] = more
-		}
+		r.setNamedArguments(m, named, inner)
 		b := builder{run: r}
-		r.exec(m.body, inner, &b)
+		r.execute(m.body, inner, &b)
 		return b.text()
 	}}
 }
 
-// globals returns the functions that every template has.
-func globals() map[string]any {
+// macroArgument returns the value of a macro's parameter i in a call: an argument by its place or
+// its name, or the default. A parameter's default may use those before it, which are in s.
+func (r *run) macroArgument(m macroDefinition, i int, args []any, named *dict, s *scope) any {
+	param := m.params[i]
+	v, hasName := named.get(text{s: param})
+	fromEnd := len(m.params) - i
+	switch {
+	case i < len(args) && hasName:
+		fail("macro %q got two values for %q", m.name, param)
+	case i < len(args):
+		return args[i]
+	case hasName:
+		return v
+	case fromEnd <= len(m.defaults):
+		return r.eval(m.defaults[len(m.defaults)-fromEnd], s)
+	}
+	return undefined{"parameter '" + param + "'"}
+}
+
+// setNamedArguments sets the variables caller and kwargs of a macro that reads them. Named
+// arguments that are neither these nor parameters are errors.
+func (r *run) setNamedArguments(m macroDefinition, named *dict, s *scope) {
+	if m.readsCaller && !slices.Contains(m.params, "caller") {
+		s.names["caller"] = undefined{"the caller of macro '" + m.name + "'"}
+	}
+	kwargs := newDict()
+	for i, k := range named.keys {
+		key := k.(text).s
+		if m.readsCaller && key == "caller" {
+			s.names["caller"] = named.values[i]
+			continue
+		}
+		if slices.Contains(m.params, key) {
+			continue
+		}
+		kwargs.set(k, named.values[i])
+		if !m.readsKwargs {
+			fail("macro %q takes no keyword argument %q", m.name, key)
+		}
+	}
+	if m.readsKwargs {
+		s.names["kwargs"] = kwargs
+	}
+}
+
+// globalFunctions returns the functions that every template has.
+func globalFunctions() map[string]any {
 	all := map[string]any{}
 	for name, call := range map[string]func(r *run, args []any, named *dict) any{
-		"range":     callRange,
-		"namespace": func(r *run, args []any, named *dict) any { return &namespace{r.dict(args, named)} },
-		"dict":      func(r *run, args []any, named *dict) any { return r.dict(args, named) },
+		"range": callRange,
+		"namespace": func(r *run, args []any, named *dict) any {
+			return &namespace{r.buildDict(args, named)}
+		},
+		"dict": func(r *run, args []any, named *dict) any { return r.buildDict(args, named) },
 		"raise_exception": func(r *run, args []any, _ *dict) any {
-			want(args, 1, 1, "raise_exception")
-			fail("%s", r.str(args[0]).s)
+			checkArgCount(args, 1, 1, "raise_exception")
+			fail("%s", r.pythonStr(args[0]).s)
 			return nil
 		},
 		"strftime_now": func(r *run, args []any, _ *dict) any {
-			want(args, 1, 1, "strftime_now")
-			return r.strftime(wantText(args, 0, "strftime_now"))
+			checkArgCount(args, 1, 1, "strftime_now")
+			return r.formatTime(textArg(args, 0, "strftime_now"))
 		},
 	} {
 		all[name] = &function{name, call}
 	}
 	for _, name := range []string{"cycler", "joiner", "lipsum"} {
 		all[name] = &function{name, func(*run, []any, *dict) any {
-			fail("function %s is not done here", name)
+			fail("function %s is not supported", name)
 			return nil
 		}}
 	}
 	return all
 }
 
-// dict returns the result of dict(...): from another dict or pairs, and from names.
-func (r *run) dict(args []any, named *dict) *dict {
+// buildDict returns the result of dict(...): from another dict or pairs, and from names.
+func (r *run) buildDict(args []any, named *dict) *dict {
 	d := newDict()
-	want(args, 0, 1, "dict")
+	checkArgCount(args, 0, 1, "dict")
 	for _, a := range args {
 		if from, ok := a.(*dict); ok {
-			a = r.pairs(from)
+			a = r.pairsOf(from)
 		}
-		for _, item := range r.items(a) {
-			pair := r.items(item)
+		for _, item := range r.iterate(a) {
+			pair := r.iterate(item)
 			if len(pair) != 2 {
 				fail("dictionary update sequence element has length %d; 2 is required", len(pair))
 			}
@@ -259,82 +287,114 @@ func (r *run) dict(args []any, named *dict) *dict {
 	for i, k := range named.keys {
 		d.set(k, named.values[i])
 	}
-	r.made(32 * len(d.keys))
+	r.countMade(32 * len(d.keys))
 	return d
 }
 
+// callRange returns Python's range of one to three whole numbers.
 func callRange(r *run, args []any, named *dict) any {
 	if len(args) < 1 || len(args) > 3 || len(named.keys) > 0 {
 		fail("range takes 1 to 3 numbers")
 	}
-	v := [3]int64{0, 0, 1}
+	numbers := [3]int64{0, 0, 1}
 	for i, a := range args {
-		n, _, whole, ok := number(a)
+		n, _, whole, ok := asNumber(a)
 		if !ok || !whole {
 			fail("%q object cannot be interpreted as an integer", typeName(a))
 		}
 		if len(args) == 1 {
-			v[1] = n
-		} else {
-			v[i] = n
+			i = 1 // the end
 		}
+		numbers[i] = n
 	}
-	start, stop, step := v[0], v[1], v[2]
+	start := numbers[0]
+	stop := numbers[1]
+	step := numbers[2]
 	if step == 0 {
 		fail("range() arg 3 must not be zero")
 	}
-	span := math.Ceil((float64(stop) - float64(start)) / float64(step))
-	if span > maxRange {
-		fail("range has %.0f numbers, want at most %d", span, maxRange)
+	count := math.Ceil((float64(stop) - float64(start)) / float64(step))
+	if count > maxRange {
+		fail("range has %.0f numbers, want at most %d", count, maxRange)
 	}
 	var items []any
-	for i := 0; i < int(span); i++ {
+	for i := 0; i < int(count); i++ {
 		items = append(items, start+int64(i)*step)
 	}
-	shown := fmt.Sprintf("range(%d, %d", start, stop)
+	name := fmt.Sprintf("range(%d, %d", start, stop)
 	if step != 1 {
-		shown += fmt.Sprintf(", %d", step)
+		name += fmt.Sprintf(", %d", step)
 	}
-	return viewed(r.newList(items), shown+")")
+	return asView(r.newList(items), name+")")
 }
 
-// strftime formats the time of the call as C does, for the letters that templates use. What a
-// format of the conversation gives is the conversation's.
-func (r *run) strftime(format text) text {
-	layouts := map[byte]string{
-		'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'm': "01", 'y': "06",
-		'Y': "2006", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'j': "002",
-		'F': "2006-01-02", 'T': "15:04:05", 'D': "01/02/06", 'R': "15:04", 'e': "_2",
-		'Z': "", 'z': "", // the time has no zone, as that of transformers
-	}
-	now, b := r.now(), builder{run: r}
-	for i := 0; i < len(format.s); i++ {
-		from := i
-		if n := strings.IndexByte(format.s[i:], '%'); n != 0 || i+1 == len(format.s) {
+// timeLayouts are Go's layouts for the letters of C's strftime that templates use.
+var timeLayouts = map[byte]string{
+	'a': "Mon",
+	'A': "Monday",
+	'b': "Jan",
+	'B': "January",
+	'd': "02",
+	'e': "_2",
+	'j': "002",
+	'm': "01",
+	'y': "06",
+	'Y': "2006",
+	'H': "15",
+	'I': "03",
+	'M': "04",
+	'S': "05",
+	'p': "PM",
+	'F': "2006-01-02",
+	'T': "15:04:05",
+	'D': "01/02/06",
+	'R': "15:04",
+	'Z': "", // the time has no zone, as that of transformers
+	'z': "",
+}
+
+// formatTime formats the time of the call as C's strftime does. What a format that comes from the
+// conversation gives belongs to the conversation.
+func (r *run) formatTime(format text) text {
+	now := r.now()
+	b := builder{run: r}
+	for i := 0; i < len(format.s); {
+		// Text up to the next percent sign, and one at the end.
+		n := strings.IndexByte(format.s[i:], '%')
+		if n != 0 || i+1 == len(format.s) {
 			if n <= 0 {
 				n = len(format.s) - i
 			}
 			b.add(format.slice(i, i+n))
-			i += n - 1
+			i += n
 			continue
 		}
+		start := i
 		i++
-		bare := format.s[i] == '-' && i+1 < len(format.s) // as in glibc: no leading zero
-		if bare {
+		trim := format.s[i] == '-' && i+1 < len(format.s) // as in glibc: no leading zero
+		if trim {
 			i++
 		}
-		shown := "%"
+		formatted := "%"
 		if c := format.s[i]; c != '%' {
-			layout, ok := layouts[c]
-			if !ok {
-				fail("strftime_now: %%%c is not known here", c)
-			}
-			if shown = now.Format(layout); bare && shown != "" {
-				last := len(shown) - 1
-				shown = strings.TrimLeft(shown[:last], "0 ") + shown[last:]
-			}
+			formatted = formatTimePart(now, c, trim)
 		}
-		b.put(shown, len(format.slice(from, i+1).user) > 0)
+		i++
+		b.addString(formatted, len(format.slice(start, i).user) > 0)
 	}
 	return b.text()
+}
+
+// formatTimePart returns what a letter of strftime stands for; trim leaves out leading zeros.
+func formatTimePart(now time.Time, letter byte, trim bool) string {
+	layout, ok := timeLayouts[letter]
+	if !ok {
+		fail("strftime_now: %%%c is not supported", letter)
+	}
+	formatted := now.Format(layout)
+	if trim && formatted != "" {
+		last := len(formatted) - 1
+		formatted = strings.TrimLeft(formatted[:last], "0 ") + formatted[last:]
+	}
+	return formatted
 }

@@ -29,8 +29,10 @@ type Message struct {
 // MessagesJSON returns messages as JSON. A text that is not UTF-8 is an error.
 func MessagesJSON(messages []Message) ([]byte, error) {
 	for i, m := range messages {
-		if err := cmp.Or(jsonline.CheckUTF8(m.Role), jsonline.CheckUTF8(m.Content)); err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
+		for _, text := range []string{m.Role, m.Content} {
+			if err := jsonline.CheckUTF8(text); err != nil {
+				return nil, fmt.Errorf("message %d: %w", i, err)
+			}
 		}
 	}
 	return json.Marshal(messages)
@@ -48,31 +50,43 @@ func QuestionJSON(system, question string) ([]byte, error) {
 
 // Template renders conversations. It is safe for concurrent use.
 type Template struct {
-	body   []stmt
-	names  map[string]string // bos_token and similar
-	source string            // with that of tools
-	tools  *Template         // for conversations with functions; nil: this one
+	body []stmt
+
+	// specialTokens are the texts of bos_token and similar.
+	specialTokens map[string]string
+
+	// source is the text of the template, with that of toolTemplate.
+	source string
+
+	// toolTemplate is for conversations with functions; nil means this one.
+	toolTemplate *Template
 }
 
 // Options say what a rendering is for. The zero value asks for the assistant's next message.
 type Options struct {
-	Complete bool // the conversation is complete: no header for an answer
-	// JSON, an array of the functions that the model may call; nil for none
-	Tools     []byte
-	Variables map[string]any // for the template, such as enable_thinking: bool, string, int or nil
-	Now       time.Time      // time for strftime_now; zero: the time of the call
+	// Complete: nothing follows the conversation, so that no header for an answer is written.
+	Complete bool
+
+	// Tools is JSON, an array of the functions that the model may call; nil for none.
+	Tools []byte
+
+	// Variables are for the template, such as enable_thinking: bool, string, int or nil.
+	Variables map[string]any
+
+	// Now is the time for strftime_now; zero means the time of the call.
+	Now time.Time
 }
 
 // Parse parses a template. tokens are the texts of special tokens by their names in a template,
 // such as bos_token.
 func Parse(source string, tokens map[string]string) (t *Template, err error) {
-	defer recovered(&err)
+	defer recoverFailure(&err)
 	if len(source) > MaxSource {
 		fail("chat template is %d bytes, want at most %d", len(source), MaxSource)
 	}
 	p := parser{tokens: lex(source)}
-	body, _ := p.body()
-	return &Template{body, tokens, source, nil}, nil
+	body, _ := p.parseBody()
+	return &Template{body: body, specialTokens: tokens, source: source}, nil
 }
 
 // Render returns the text of messages, in parts; parts that are not Special come from the
@@ -93,7 +107,7 @@ func (t *Template) RenderJSON(messages []byte, o Options) (parts []tokenizers.Pa
 
 // render returns the text of messages as transformers 5.24 passes them to a template.
 func (t *Template) render(messages []byte, o Options) (out text, err error) {
-	conversation, err := fromJSON(messages)
+	conversation, err := parseJSON(messages)
 	if err != nil {
 		return text{}, fmt.Errorf("messages: %w", err)
 	}
@@ -104,54 +118,61 @@ func (t *Template) render(messages []byte, o Options) (out text, err error) {
 	}
 	for i, m := range l.items {
 		if m, ok := m.(*dict); ok {
-			l.items[i] = m.asMessage()
+			l.items[i] = m.normalizeMessage()
 		}
 	}
-	return t.jinja(l, o)
+	return t.renderJinja(l, o)
 }
 
-// asMessage returns a message without its fields that are null, and with its reasoning under the
-// names that templates read (transformers, _normalize_chat_messages and _alias_reasoning_fields).
-func (d *dict) asMessage() *dict {
+// normalizeMessage returns a message without its fields that are null, and with its reasoning under
+// the names that templates read (transformers, _normalize_chat_messages and
+// _alias_reasoning_fields).
+func (d *dict) normalizeMessage() *dict {
 	out := newDict()
 	put := func(key, value any) {
 		if value != nil {
 			out.set(key, value)
 		}
 	}
-	get := func(name string) any { v, _ := d.get(text{s: name}); return v }
+	get := func(name string) any {
+		v, _ := d.get(text{s: name})
+		return v
+	}
 	reasoning := cmp.Or(get("reasoning_content"), get("thinking"), get("reasoning"))
-	put(said("thinking"), reasoning)
+	put(userText("thinking"), reasoning)
 	for i, key := range d.keys {
 		put(key, d.values[i])
 	}
-	put(said("reasoning_content"), reasoning)
+	put(userText("reasoning_content"), reasoning)
 	return out
 }
 
-// jinja returns what Jinja makes of a conversation as it is.
-func (t *Template) jinja(conversation *list, o Options) (out text, err error) {
+// renderJinja returns what Jinja makes of a conversation as it is.
+func (t *Template) renderJinja(conversation *list, o Options) (out text, err error) {
 	var tools any
 	if o.Tools != nil {
-		t = cmp.Or(t.tools, t)
-		if tools, err = fromJSON(o.Tools); err != nil {
+		t = cmp.Or(t.toolTemplate, t)
+		tools, err = parseJSON(o.Tools)
+		if err != nil {
 			return text{}, fmt.Errorf("tools: %w", err)
 		}
 	}
-	defer recovered(&err)
+	defer recoverFailure(&err)
 	r := &run{now: func() time.Time { return cmp.Or(o.Now, time.Now()) }}
-	s := &scope{names: globals()}
-	for name, token := range t.names {
+	s := &scope{names: globalFunctions()}
+	for name, token := range t.specialTokens {
 		s.names[name] = text{s: token}
 	}
-	s.names["messages"], s.names["tools"], s.names["documents"] = conversation, tools, nil
+	s.names["messages"] = conversation
+	s.names["tools"] = tools
+	s.names["documents"] = nil
 	s.names["add_generation_prompt"] = !o.Complete
 	for name, v := range o.Variables {
 		switch v := v.(type) {
 		case nil, bool:
 			s.names[name] = v
 		case string:
-			s.names[name] = said(v)
+			s.names[name] = userText(v)
 		case int:
 			s.names[name] = int64(v)
 		default:
@@ -159,6 +180,6 @@ func (t *Template) jinja(conversation *list, o Options) (out text, err error) {
 		}
 	}
 	b := builder{run: r}
-	r.exec(t.body, s.inner(), &b)
+	r.execute(t.body, s.nested(), &b)
 	return b.text(), nil
 }

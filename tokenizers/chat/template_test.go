@@ -59,11 +59,11 @@ func TestJinja(t *testing.T) {
 
 // asIs renders messages as they are, as Jinja does.
 func asIs(tmpl *Template, messages []byte, o Options) (text, error) {
-	conversation, err := fromJSON(messages)
+	conversation, err := parseJSON(messages)
 	if err != nil {
 		return text{}, err
 	}
-	return tmpl.jinja(conversation.(*list), o)
+	return tmpl.renderJinja(conversation.(*list), o)
 }
 
 // A template gets messages as transformers 5.24 gives them to it (apply_chat_template): without
@@ -111,7 +111,7 @@ func TestGeneration(t *testing.T) {
 		require.ErrorContains(t, err, "is outside a loop")
 	}
 	_, err := mustParse(t, `{% macro f() %}{% endmacro %}{{ f.name }}`).render([]byte("[]"), Options{})
-	require.EqualError(t, err, "method name of function is not known here")
+	require.EqualError(t, err, "method name of function is not supported")
 }
 
 // A text that is not UTF-8, which JSON cannot say, is refused.

@@ -2,10 +2,10 @@ package chat
 
 import "strings"
 
-// test is a function after is.
-type test func(r *run, v any, args []any) bool
+// testFunc is a function after is.
+type testFunc func(r *run, v any, args []any) bool
 
-var tests = map[string]test{
+var tests = map[string]testFunc{
 	"defined":   func(r *run, v any, _ []any) bool { _, missing := v.(undefined); return !missing },
 	"undefined": func(r *run, v any, _ []any) bool { _, missing := v.(undefined); return missing },
 	"none":      func(r *run, v any, _ []any) bool { return v == nil },
@@ -19,12 +19,12 @@ var tests = map[string]test{
 	"float":     func(r *run, v any, _ []any) bool { _, ok := v.(float64); return ok },
 	"callable": func(r *run, v any, _ []any) bool {
 		switch v.(type) {
-		case *function, *turn, undefined: // the last two have __call__ in Jinja
+		case *function, *iteration, undefined: // the last two have __call__ in Jinja
 			return true
 		}
 		return false
 	},
-	"number": func(r *run, v any, _ []any) bool { _, _, _, ok := number(v); return ok },
+	"number": func(r *run, v any, _ []any) bool { _, _, _, ok := asNumber(v); return ok },
 	"iterable": func(r *run, v any, _ []any) bool {
 		switch v.(type) {
 		case text, *list, *dict, undefined:
@@ -37,76 +37,83 @@ var tests = map[string]test{
 		case text, *dict, undefined:
 			return true
 		case *list:
-			return !v.once
+			return !v.isGenerator
 		}
 		return false
 	},
-	"odd":  func(r *run, v any, _ []any) bool { return r.leaves(v, int64(2), 1) },
-	"even": func(r *run, v any, _ []any) bool { return r.leaves(v, int64(2), 0) },
+	"odd":  func(r *run, v any, _ []any) bool { return r.hasRemainder(v, int64(2), 1) },
+	"even": func(r *run, v any, _ []any) bool { return r.hasRemainder(v, int64(2), 0) },
 	"divisibleby": func(r *run, v any, args []any) bool {
-		want(args, 1, 1, "divisibleby")
-		return r.leaves(v, args[0], 0)
+		checkArgCount(args, 1, 1, "divisibleby")
+		return r.hasRemainder(v, args[0], 0)
 	},
 	"in": func(r *run, v any, args []any) bool {
-		want(args, 1, 1, "in")
+		checkArgCount(args, 1, 1, "in")
 		return r.contains(args[0], v)
 	},
 	"sameas": func(r *run, v any, args []any) bool {
-		want(args, 1, 1, "sameas")
+		checkArgCount(args, 1, 1, "sameas")
 		if t, ok := v.(text); ok {
 			other, is := args[0].(text)
-			return is && r.equal(t, other)
+			return is && r.equals(t, other)
 		}
 		return v == args[0]
 	},
 }
 
-// leaves reports whether v divided by n leaves a rest.
-func (r *run) leaves(v, n any, rest int64) bool { return r.equal(r.binary("%", v, n), rest) }
+// hasRemainder reports whether v divided by n leaves a remainder.
+func (r *run) hasRemainder(v, n any, remainder int64) bool {
+	return r.equals(r.applyBinary("%", v, n), remainder)
+}
 
-// testNamed returns a test; all of Jinja 3.1 are known.
-func testNamed(name string) test {
+// findTest returns a test; all of Jinja 3.1 are known.
+func findTest(name string) testFunc {
 	if tests[name] == nil {
 		fail("test %.40q is not known", name)
 	}
 	return tests[name]
 }
 
-// hashable returns a text, "" for other values that Python can look up in a dict.
-func hashable(v any) string {
+// lookupName returns a text, and "" for other values that Python can look up in a dict. Values that
+// it cannot look up are errors, as they are there.
+func lookupName(v any) string {
 	switch v := v.(type) {
 	case text:
 		return v.s
 	case *list:
-		if v.tuple || v.once || v.view != "" {
+		if v.isTuple || v.isGenerator || v.viewName != "" {
 			return ""
 		}
-		plain(v)
+		hashKey(v)
 	case *dict:
-		plain(v)
+		hashKey(v)
 	}
 	return ""
 }
 
+// init adds the tests that look up tests and filters.
 func init() {
 	tests["filter"] = func(r *run, v any, _ []any) bool {
-		name := hashable(v)
-		return filters[name] != nil || strings.Contains(otherFilters, " "+name+" ")
+		name := lookupName(v)
+		return filters[name] != nil || strings.Contains(unsupportedFilters, " "+name+" ")
 	}
 	for _, name := range []string{"lower", "upper"} {
 		tests[name] = func(*run, any, []any) bool {
-			fail("test %s is not done here", name)
+			fail("test %s is not supported", name)
 			return false
 		}
 	}
-	tests["test"] = func(r *run, v any, _ []any) bool { return tests[hashable(v)] != nil }
+	tests["test"] = func(r *run, v any, _ []any) bool { return tests[lookupName(v)] != nil }
 	for name, op := range map[string]string{
-		"eq": "==", "equalto": "==", "==": "==", "ne": "!=", "!=": "!=", "lt": "<", "lessthan": "<",
-		"<":  "<",
-		"le": "<=", "<=": "<=", "gt": ">", "greaterthan": ">", ">": ">", "ge": ">=", ">=": ">=",
+		"==": "==", "eq": "==", "equalto": "==",
+		"!=": "!=", "ne": "!=",
+		"<": "<", "lt": "<", "lessthan": "<",
+		"<=": "<=", "le": "<=",
+		">": ">", "gt": ">", "greaterthan": ">",
+		">=": ">=", "ge": ">=",
 	} {
 		tests[name] = func(r *run, v any, args []any) bool {
-			want(args, 1, 1, name)
+			checkArgCount(args, 1, 1, name)
 			return r.compare(op, v, args[0])
 		}
 	}

@@ -21,8 +21,8 @@ type text struct {
 
 type span struct{ start, end int }
 
-// said returns a text from the conversation.
-func said(s string) text {
+// userText returns a text from the conversation.
+func userText(s string) text {
 	if s == "" {
 		return text{}
 	}
@@ -32,28 +32,31 @@ func said(s string) text {
 // slice returns t.s[i:j].
 func (t text) slice(i, j int) text {
 	out := text{s: t.s[i:j], safe: t.safe}
-	at := sort.Search(len(t.user), func(k int) bool { return t.user[k].end > i })
-	for ; at < len(t.user) && t.user[at].start < j; at++ {
-		out.user = append(out.user, span{max(t.user[at].start, i) - i, min(t.user[at].end, j) - i})
+	first := sort.Search(len(t.user), func(k int) bool { return t.user[k].end > i })
+	for _, u := range t.user[first:] {
+		if u.start >= j {
+			break
+		}
+		out.user = append(out.user, span{max(u.start, i) - i, min(u.end, j) - i})
 	}
 	return out
 }
 
-// runes returns one text for each rune of t.
-func (r *run) runes(t text) []text {
-	r.made(48 * len(t.s))
+// splitRunes returns one text for each rune of t.
+func (r *run) splitRunes(t text) []text {
+	r.countMade(48 * len(t.s))
 	out := make([]text, 0, utf8.RuneCountInString(t.s))
-	at := 0 // the first range that may contain the rune
+	user := t.user // without the ranges before the rune
 	for i := 0; i < len(t.s); {
 		_, size := utf8.DecodeRuneInString(t.s[i:])
-		for at < len(t.user) && t.user[at].end <= i {
-			at++
+		for len(user) > 0 && user[0].end <= i {
+			user = user[1:]
 		}
-		one := text{s: t.s[i : i+size]}
-		if at < len(t.user) && t.user[at].start <= i {
-			one.user = []span{{0, size}}
+		character := text{s: t.s[i : i+size]}
+		if len(user) > 0 && user[0].start <= i {
+			character.user = []span{{0, size}}
 		}
-		out = append(out, one)
+		out = append(out, character)
 		i += size
 	}
 	return out
@@ -67,13 +70,13 @@ func (t text) parts() []tokenizers.Part {
 			out = append(out, tokenizers.Part{Text: t.s[start:end], Special: special})
 		}
 	}
-	at := 0
+	end := 0
 	for _, u := range t.user {
-		put(at, u.start, true)
+		put(end, u.start, true)
 		put(u.start, u.end, false)
-		at = u.end
+		end = u.end
 	}
-	put(at, len(t.s), true)
+	put(end, len(t.s), true)
 	return out
 }
 
@@ -85,42 +88,43 @@ type builder struct {
 }
 
 func (b *builder) add(t text) {
-	b.run.made(len(t.s))
-	at := b.s.Len()
+	b.run.countMade(len(t.s))
+	start := b.s.Len()
 	b.s.WriteString(t.s)
 	for _, u := range t.user {
-		b.mark(at+u.start, at+u.end)
+		b.markUser(start+u.start, start+u.end)
 	}
 }
 
-// put adds s, which is from the template or, if user is set, from the conversation.
-func (b *builder) put(s string, user bool) {
-	b.run.made(len(s))
-	at := b.s.Len()
+// addString adds s, which is from the template or, if user is set, from the conversation.
+func (b *builder) addString(s string, user bool) {
+	b.run.countMade(len(s))
+	start := b.s.Len()
 	b.s.WriteString(s)
 	if user && s != "" {
-		b.mark(at, at+len(s))
+		b.markUser(start, start+len(s))
 	}
 }
 
-func (b *builder) mark(start, end int) {
+// markUser notes a range as the conversation's, and joins it to one that ends where it starts.
+func (b *builder) markUser(start, end int) {
 	if n := len(b.user); n > 0 && b.user[n-1].end == start {
 		b.user[n-1].end = end
 		return
 	}
-	b.run.step(1)
+	b.run.countSteps(1)
 	b.user = append(b.user, span{start, end})
 }
 
 func (b *builder) text() text { return text{s: b.s.String(), user: b.user} }
 
-// markup returns v as a text that is safe for HTML (markupsafe, escape).
-func (r *run) markup(v any) text {
-	t := r.str(v)
-	r.touch(len(t.s))
-	if !t.safe && strings.ContainsAny(t.s, escapedInHTML) {
-		t = r.recased(t, func(i int, runes []text) string {
-			if n := strings.Index(escapedInHTML, runes[i].s); n >= 0 {
+// escapeHTML returns v as a text that is safe for HTML (markupsafe, escape).
+func (r *run) escapeHTML(v any) text {
+	t := r.pythonStr(v)
+	r.countRead(len(t.s))
+	if !t.safe && strings.ContainsAny(t.s, htmlSpecial) {
+		t = r.mapRunes(t, func(i int, runes []text) string {
+			if n := strings.Index(htmlSpecial, runes[i].s); n >= 0 {
 				return []string{"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"}[n]
 			}
 			return runes[i].s
@@ -130,7 +134,7 @@ func (r *run) markup(v any) text {
 	return t
 }
 
-const escapedInHTML = `&<>'"`
+const htmlSpecial = `&<>'"`
 
 // join puts sep between texts.
 func (r *run) join(sep text, texts []text) text {
@@ -144,47 +148,49 @@ func (r *run) join(sep text, texts []text) text {
 	return b.text()
 }
 
-// split divides t at every sep, at most `most` times from the left (below 0: any number).
-func (t text) split(sep string, most int) []text {
+// split divides t at every sep, at most limit times from the left (below 0: any number).
+func (t text) split(sep string, limit int) []text {
 	var out []text
-	at := 0
-	for most != 0 {
-		i := strings.Index(t.s[at:], sep)
-		if i < 0 {
+	start := 0
+	for limit != 0 {
+		n := strings.Index(t.s[start:], sep)
+		if n < 0 {
 			break
 		}
-		out = append(out, t.slice(at, at+i))
-		at += i + len(sep)
-		most--
+		out = append(out, t.slice(start, start+n))
+		start += n + len(sep)
+		limit--
 	}
-	return append(out, t.slice(at, len(t.s)))
+	return append(out, t.slice(start, len(t.s)))
 }
 
-// fields divides t at runs of white space, at most `most` times (below 0: any number).
-func (t text) fields(most int) []text {
+// splitSpace divides t at runs of white space, at most limit times (below 0: any number). White
+// space at its ends makes no fields.
+func (t text) splitSpace(limit int) []text {
 	var out []text
-	skip := func(at int) int {
-		return len(t.s) - len(strings.TrimLeftFunc(t.s[at:], isSpace))
+	skipSpace := func(i int) int {
+		return len(t.s) - len(strings.TrimLeftFunc(t.s[i:], isSpace))
 	}
-	for at := skip(0); at < len(t.s); most-- {
-		n := strings.IndexFunc(t.s[at:], isSpace)
-		if n < 0 || most == 0 {
-			return append(out, t.slice(at, len(t.s)))
+	for start := skipSpace(0); start < len(t.s); limit-- {
+		n := strings.IndexFunc(t.s[start:], isSpace)
+		if n < 0 || limit == 0 {
+			return append(out, t.slice(start, len(t.s)))
 		}
-		out = append(out, t.slice(at, at+n))
-		at = skip(at + n)
+		out = append(out, t.slice(start, start+n))
+		start = skipSpace(start + n)
 	}
 	return out
 }
 
-// strip removes runes in a set from both ends.
-func (t text) strip(in func(rune) bool, left, right bool) text {
-	start, end := 0, len(t.s)
+// strip removes runes for which isStripped is true from the left, the right, or both ends.
+func (t text) strip(isStripped func(rune) bool, left, right bool) text {
+	start := 0
+	end := len(t.s)
 	if left {
-		start = end - len(strings.TrimLeftFunc(t.s, in))
+		start = end - len(strings.TrimLeftFunc(t.s, isStripped))
 	}
 	if right {
-		end = start + len(strings.TrimRightFunc(t.s[start:], in))
+		end = start + len(strings.TrimRightFunc(t.s[start:], isStripped))
 	}
 	if start == 0 && end == len(t.s) {
 		return t
@@ -208,31 +214,39 @@ func isSpace(r rune) bool {
 func upper(s string) string { return cases.Upper(language.Und).String(s) }
 func lower(s string) string { return cases.Lower(language.Und).String(s) }
 
-// recased changes the case of each rune by how, so that marks of the conversation's text stay.
-func (r *run) recased(t text, how func(i int, runes []text) string) text {
-	runes := r.runes(t)
+// mapRunes replaces each rune by what change returns for it, so that marks of the conversation's
+// text stay.
+func (r *run) mapRunes(t text, change func(i int, runes []text) string) text {
+	runes := r.splitRunes(t)
 	b := builder{run: r}
-	for i, one := range runes {
-		b.put(how(i, runes), len(one.user) > 0)
+	for i, character := range runes {
+		b.addString(change(i, runes), len(character.user) > 0)
 	}
 	out := b.text()
 	out.safe = t.safe
 	return out
 }
 
+// upper returns Python's t.upper().
 func (r *run) upper(t text) text {
-	return r.recased(t, func(i int, runes []text) string { return ascii(runes[i].s, 'a', 'z', upper) })
+	return r.mapRunes(t, func(i int, runes []text) string {
+		return changeCase(runes[i].s, 'a', 'z', upper)
+	})
 }
 
+// lower returns Python's t.lower().
 func (r *run) lower(t text) text {
 	if strings.Contains(t.s, "Σ") { // its form depends on what is around it
-		fail("lower of a text with Σ is not done here")
+		fail("lower of a text with Σ is not supported")
 	}
-	return r.recased(t, func(i int, runes []text) string { return ascii(runes[i].s, 'A', 'Z', lower) })
+	return r.mapRunes(t, func(i int, runes []text) string {
+		return changeCase(runes[i].s, 'A', 'Z', lower)
+	})
 }
 
-// ascii changes s at once if it is ASCII outside from ... to, which change never changes.
-func ascii(s string, from, to byte, change func(string) string) string {
+// changeCase returns change(s). An ASCII character changes here, and only if it is one of from to
+// to, because change is slow.
+func changeCase(s string, from, to byte, change func(string) string) string {
 	if len(s) == 1 {
 		if s[0] >= from && s[0] <= to {
 			return string(s[0] ^ 0x20)

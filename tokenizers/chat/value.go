@@ -9,31 +9,35 @@ import (
 )
 
 // Values of a template are nil (None), bool, int64, json.Number (a longer whole number), float64,
-// text, *list, *dict, *namespace, *turn (the variable loop), *function and undefined.
+// text, *list, *dict, *namespace, *iteration (the variable loop), *function and undefined.
 
-// undefined is the value of an unknown name or key; most uses of it are errors.
-type undefined struct{ what string }
+// undefined is the value of an unknown name or key; most uses of it are errors, which begin with
+// its description.
+type undefined struct{ description string }
 
-// list is a list, a tuple, or the result of filters such as map, which has no length and can be
-// read once.
+// list is a list, a tuple, or the result of filters such as map.
 type list struct {
-	items []any
-	tuple bool
-	once  bool
-	view  string // "range(0, 3)", or the name of a dict's view such as dict_keys
+	items   []any
+	isTuple bool
+
+	// isGenerator: it has no length and can be read once.
+	isGenerator bool
+
+	// viewName is "range(0, 3)", or the name of a dict's view such as dict_keys; "" for other lists.
+	viewName string
 }
 
 // dict keeps its keys in order.
 type dict struct {
 	keys   []any
 	values []any
-	at     map[any]int // by plain
+	index  map[any]int // by hashKey
 }
 
-func newDict() *dict { return &dict{at: map[any]int{}} }
+func newDict() *dict { return &dict{index: map[any]int{}} }
 
-// plain returns the map key for a key; equal keys give equal ones.
-func plain(key any) any {
+// hashKey returns the map key for a key; equal keys give equal ones, such as 1, 1.0 and True.
+func hashKey(key any) any {
 	switch k := key.(type) {
 	case text:
 		return k.s
@@ -52,8 +56,8 @@ func plain(key any) any {
 	case nil, int64:
 		return k
 	case *list:
-		if k.tuple {
-			fail("keys that are tuples are not read here")
+		if k.isTuple {
+			fail("keys that are tuples are not supported")
 		}
 	}
 	fail("unhashable type: %s", typeName(key))
@@ -61,7 +65,7 @@ func plain(key any) any {
 }
 
 func (d *dict) get(key any) (any, bool) {
-	i, ok := d.at[plain(key)]
+	i, ok := d.index[hashKey(key)]
 	if !ok {
 		return nil, false
 	}
@@ -69,17 +73,17 @@ func (d *dict) get(key any) (any, bool) {
 }
 
 func (d *dict) set(key, value any) {
-	k := plain(key)
-	if i, ok := d.at[k]; ok {
+	k := hashKey(key)
+	if i, ok := d.index[k]; ok {
 		d.values[i] = value
 		return
 	}
-	d.at[k] = len(d.keys)
+	d.index[k] = len(d.keys)
 	d.keys = append(d.keys, key)
 	d.values = append(d.values, value)
 }
 
-// namespace holds values that a template sets in loops.
+// namespace holds values that a template sets in loops, whose own variables end with an iteration.
 type namespace struct{ fields *dict }
 
 // function is a function that a template can call.
@@ -88,13 +92,15 @@ type function struct {
 	call func(r *run, args []any, named *dict) any
 }
 
-// failure is the panic of a fault in a template or its rendering; Parse and Render recover it.
+// failure is the panic of a fault in a template or its rendering; Parse and Render recover it. Each
+// of many small steps can fail, and errors that all of them pass up would hide what they compute.
 type failure struct{ message string }
 
 func fail(format string, args ...any) {
 	panic(failure{oneLine(fmt.Sprintf(format, args...))})
 }
 
+// oneLine returns a text without line ends, cut to a length that fits in an error.
 func oneLine(s string) string {
 	s = strings.ToValidUTF8(strings.NewReplacer("\n", " ", "\r", " ").Replace(s), "\ufffd")
 	if len(s) > 300 {
@@ -118,21 +124,21 @@ func typeName(v any) string {
 		return "str"
 	case *list:
 		switch {
-		case v.tuple:
+		case v.isTuple:
 			return "tuple"
-		case v.once:
+		case v.isGenerator:
 			return "generator"
-		case strings.HasPrefix(v.view, "range"):
+		case strings.HasPrefix(v.viewName, "range"):
 			return "range"
-		case v.view != "":
-			return v.view
+		case v.viewName != "":
+			return v.viewName
 		}
 		return "list"
 	case *dict:
 		return "dict"
 	case *namespace:
 		return "Namespace"
-	case *turn:
+	case *iteration:
 		return "LoopContext"
 	case undefined:
 		return "Undefined"
@@ -140,8 +146,8 @@ func typeName(v any) string {
 	return "function"
 }
 
-// truth returns Python's bool(v).
-func truth(v any) bool {
+// isTrue returns Python's bool(v).
+func isTrue(v any) bool {
 	switch v := v.(type) {
 	case nil, undefined:
 		return false
@@ -154,20 +160,20 @@ func truth(v any) bool {
 	case text:
 		return v.s != ""
 	case *list:
-		return v.once || len(v.items) > 0
+		return v.isGenerator || len(v.items) > 0
 	case *dict:
 		return len(v.keys) > 0
 	}
 	return true
 }
 
-// items returns what a loop over v gives; an error where v is not iterable.
-func (r *run) items(v any) []any {
+// iterate returns what a loop over v gives; an error where v is not iterable.
+func (r *run) iterate(v any) []any {
 	switch v := v.(type) {
 	case undefined:
 		return nil
 	case text:
-		runes := r.runes(v)
+		runes := r.splitRunes(v)
 		out := make([]any, len(runes))
 		for i, t := range runes {
 			out[i] = t
@@ -175,22 +181,22 @@ func (r *run) items(v any) []any {
 		return out
 	case *list:
 		items := v.items
-		if v.once {
+		if v.isGenerator {
 			v.items = nil
 		}
-		r.step(len(items))
+		r.countSteps(len(items))
 		return items
 	case *dict:
-		r.step(len(v.keys))
+		r.countSteps(len(v.keys))
 		return v.keys
 	}
 	fail("%q object is not iterable", typeName(v))
 	return nil
 }
 
-// newList counts what it makes.
+// newList returns a list of items, and counts its bytes.
 func (r *run) newList(items []any) *list {
-	r.made(16 * len(items))
+	r.countMade(16 * len(items))
 	return &list{items: items}
 }
 
@@ -200,10 +206,10 @@ func (r *run) length(v any) int64 {
 	case undefined:
 		return 0
 	case text:
-		r.touch(len(v.s))
+		r.countRead(len(v.s))
 		return int64(utf8.RuneCountInString(v.s))
 	case *list:
-		if !v.once {
+		if !v.isGenerator {
 			return int64(len(v.items))
 		}
 	case *dict:
@@ -213,8 +219,9 @@ func (r *run) length(v any) int64 {
 	return 0
 }
 
-// number returns v as Python's arithmetic takes it: bools are whole numbers.
-func number(v any) (whole int64, real float64, isWhole, ok bool) {
+// asNumber returns v as Python's arithmetic takes it: bools are whole numbers. whole is set where
+// isWhole is, and real always. ok is false for what is no number.
+func asNumber(v any) (whole int64, real float64, isWhole, ok bool) {
 	switch v := v.(type) {
 	case bool:
 		if v {
@@ -229,12 +236,15 @@ func number(v any) (whole int64, real float64, isWhole, ok bool) {
 	return 0, 0, false, false
 }
 
-// equal returns Python's a == b.
-func (r *run) equal(a, b any) bool {
-	defer r.deeper()()
-	if x, fx, wx, ok := number(a); ok {
-		y, fy, wy, ok := number(b)
-		return ok && (wx && wy && x == y || (!wx || !wy) && fx == fy)
+// equals returns Python's a == b.
+func (r *run) equals(a, b any) bool {
+	defer r.nest()()
+	if x, realX, wholeX, ok := asNumber(a); ok {
+		y, realY, wholeY, ok := asNumber(b)
+		if wholeX && wholeY { // floats lose the last digits of large whole numbers
+			return x == y
+		}
+		return ok && realX == realY
 	}
 	switch a := a.(type) {
 	case nil:
@@ -247,21 +257,21 @@ func (r *run) equal(a, b any) bool {
 		if !ok || len(a.s) != len(b.s) {
 			return false
 		}
-		r.touch(len(a.s))
+		r.countRead(len(a.s))
 		return a.s == b.s
 	case *list:
 		b, ok := b.(*list)
-		if !ok || a.once || b.once {
+		if !ok || a.isGenerator || b.isGenerator {
 			return a == b
 		}
-		return a.tuple == b.tuple && slices.EqualFunc(a.items, b.items, r.equal)
+		return a.isTuple == b.isTuple && slices.EqualFunc(a.items, b.items, r.equals)
 	case *dict:
 		b, ok := b.(*dict)
 		if !ok || len(a.keys) != len(b.keys) {
 			return false
 		}
 		for i, k := range a.keys {
-			if v, ok := b.get(k); !ok || !r.equal(a.values[i], v) {
+			if v, ok := b.get(k); !ok || !r.equals(a.values[i], v) {
 				return false
 			}
 		}
@@ -270,32 +280,34 @@ func (r *run) equal(a, b any) bool {
 	return a == b
 }
 
-// less returns Python's a < b for numbers, texts and lists.
-func (r *run) less(a, b any) bool {
-	defer r.deeper()()
-	x, fx, wx, ok := number(a)
-	y, fy, wy, ok2 := number(b)
-	if ok && ok2 {
-		if wx && wy {
+// isLess returns Python's a < b for numbers, texts and lists.
+func (r *run) isLess(a, b any) bool {
+	defer r.nest()()
+	x, realX, wholeX, okX := asNumber(a)
+	y, realY, wholeY, okY := asNumber(b)
+	if okX && okY {
+		if wholeX && wholeY {
 			return x < y
 		}
-		return fx < fy
+		return realX < realY
 	}
 	switch a := a.(type) {
 	case text:
 		if b, ok := b.(text); ok {
-			r.touch(min(len(a.s), len(b.s)))
+			r.countRead(min(len(a.s), len(b.s)))
 			return a.s < b.s // UTF-8 sorts as code points do
 		}
 	case *list:
-		if b, ok := b.(*list); ok && a.tuple == b.tuple && !a.once && !b.once {
-			for i := range min(len(a.items), len(b.items)) {
-				if !r.equal(a.items[i], b.items[i]) {
-					return r.less(a.items[i], b.items[i])
-				}
-			}
-			return len(a.items) < len(b.items)
+		b, ok := b.(*list)
+		if !ok || a.isTuple != b.isTuple || a.isGenerator || b.isGenerator {
+			break
 		}
+		for i := range min(len(a.items), len(b.items)) {
+			if !r.equals(a.items[i], b.items[i]) {
+				return r.isLess(a.items[i], b.items[i])
+			}
+		}
+		return len(a.items) < len(b.items)
 	}
 	fail("'<' not supported between instances of %q and %q", typeName(a), typeName(b))
 	return false
@@ -309,30 +321,32 @@ func (r *run) contains(v, item any) bool {
 		if !ok {
 			fail("'in <string>' requires string as left operand, not %s", typeName(item))
 		}
-		r.step(1 + len(v.s)/64)
+		r.countSteps(1 + len(v.s)/64)
 		return strings.Contains(v.s, t.s)
 	case *dict:
-		_, ok := v.get(r.key(item))
+		_, ok := v.get(r.countKey(item))
 		return ok
-	case nil, bool, int64, float64, *function, *namespace, *turn:
+	case nil, bool, int64, float64, *function, *namespace, *iteration:
 		fail("argument of type %q is not iterable", typeName(v))
 	}
-	if l, ok := v.(*list); ok && l.once { // what comes after it can still be read
+	if l, ok := v.(*list); ok && l.isGenerator {
+		// What comes after the item that is found can still be read.
 		for len(l.items) > 0 {
-			one := l.items[0]
-			if l.items = l.items[1:]; r.equal(one, item) {
+			next := l.items[0]
+			l.items = l.items[1:]
+			if r.equals(next, item) {
 				return true
 			}
 		}
 		return false
 	}
-	return slices.ContainsFunc(r.items(v), func(one any) bool { return r.equal(one, item) })
+	return slices.ContainsFunc(r.iterate(v), func(x any) bool { return r.equals(x, item) })
 }
 
-// key counts the work of looking up a key.
-func (r *run) key(k any) any {
+// countKey counts the work of looking up a key, and returns the key.
+func (r *run) countKey(k any) any {
 	if t, ok := k.(text); ok {
-		r.touch(len(t.s))
+		r.countRead(len(t.s))
 	}
 	return k
 }
