@@ -15,11 +15,20 @@ import (
 
 // Terms are both sides of equation 5 for a first round that opens the set I, in nats.
 type Terms struct {
-	KL            float64 // D(q || p), p the distribution of the two rounds
-	First, Second float64 // its two parts: within I, and within the rest given I
-	Exploitation  float64 // (a): the entropies of I
-	Dispersion    float64 // (b): the entropies of I given others of I
-	Exploration   float64 // (c): the entropies of the rest
+	// KL is D(q || p), with p the distribution of the two rounds.
+	KL float64
+
+	// First and Second are its two parts: within I, and within the rest given I.
+	First, Second float64
+
+	// Exploitation is (a): the entropies of I.
+	Exploitation float64
+
+	// Dispersion is (b): the entropies of I given others of I.
+	Dispersion float64
+
+	// Exploration is (c): the entropies of the rest.
+	Exploration float64
 }
 
 // Bound returns the right side.
@@ -32,19 +41,29 @@ const rounding = 1e-9
 // losses of each, and at most the bound, for a first round that exploits (lowest entropies),
 // explores (Halton's order) or does half of each.
 func CheckDecomposition(context.Context, Options) ([]Result, error) {
-	models := []*exact.Model{exact.Markov(6, 3, 0.5, 3, 2), exact.HMM(6, 3, 3, 0.7, 2, 1),
-		exact.Ising(2, 4, 0.6, 0.2)}
+	models := []struct {
+		name string
+		m    *exact.Model
+	}{
+		{"markov", exact.Markov(6, 3, 0.5, 3, 2)},
+		{"hmm", exact.HMM(6, 3, 3, 0.7, 2, 1)},
+		{"ising", exact.Ising(2, 4, 0.6, 0.2)},
+	}
 	orders := []struct {
 		name  string
 		order samplers.Order
-	}{{"exploitation", samplers.Entropy{}}, {"exploration", samplers.Halton{}},
-		{"hybrid", samplers.Hybrid{Exploit: samplers.Entropy{}}}}
-	var out []Result
-	for i, m := range models {
+	}{
+		{"exploitation", samplers.Entropy{}},
+		{"exploration", samplers.Halton{}},
+		{"hybrid", samplers.Hybrid{Exploit: samplers.Entropy{}}},
+	}
+	var results []Result
+	for i, tested := range models {
+		m := tested.m
 		for _, c := range orders {
 			chosen := firstRound(m, c.order, m.Length()/2)
 			t := Decompose(m, chosen)
-			name := fmt.Sprintf("%s of %s", c.name, []string{"markov", "hmm", "ising"}[i])
+			name := fmt.Sprintf("%s of %s", c.name, tested.name)
 			parts := Result{Claim: "equation 5", Case: name,
 				Measure:   "nats by which the two parts miss D(q||p)",
 				Statistic: math.Abs(t.KL - t.First - t.Second), Bound: rounding}
@@ -53,16 +72,16 @@ func CheckDecomposition(context.Context, Options) ([]Result, error) {
 					t.Exploration), Measure: "D(q||p), nats, against a-b+c", Statistic: t.KL,
 				Bound: t.Bound() + rounding}
 			if i == 0 {
-				whole.Points = sizes(c.name, m, c.order)
+				whole.Points = sizePoints(c.name, m, c.order)
 			}
-			out = append(out, parts.below(), whole.below())
+			results = append(results, parts.requireBelow(), whole.requireBelow())
 		}
 	}
-	return out, nil
+	return results, nil
 }
 
-// sizes returns both sides against the number of positions that the first round opens.
-func sizes(name string, m *exact.Model, order samplers.Order) (points []Point) {
+// sizePoints returns both sides against the number of positions that the first round opens.
+func sizePoints(name string, m *exact.Model, order samplers.Order) (points []Point) {
 	for k := range m.Length() + 1 {
 		t := Decompose(m, firstRound(m, order, k))
 		points = append(points, Point{Curve: name, X: float64(k), Y: t.KL},
@@ -74,7 +93,8 @@ func sizes(name string, m *exact.Model, order samplers.Order) (points []Point) {
 // firstRound returns the positions that an order opens first, ascending.
 func firstRound(m *exact.Model, order samplers.Order, k int) []int {
 	n := m.Length()
-	x, p := make([]int32, n), make([]float64, n*m.Tokens())
+	x := make([]int32, n)
+	p := make([]float64, n*m.Tokens())
 	v := &samplers.View{Mask: int32(m.Tokens()), Outcomes: m.Tokens(), Shape: m.Shape(), Step: 1,
 		Steps: 2, Quota: k, FreeCount: n, Tokens: x}
 	for i := range x {
@@ -92,14 +112,16 @@ func firstRound(m *exact.Model, order samplers.Order, k int) []int {
 
 // Decompose computes equation 5 by sums over all sequences, for any first round.
 func Decompose(m *exact.Model, chosen []int) Terms {
-	n, s := m.Length(), m.Tokens()
+	n := m.Length()
+	s := m.Tokens()
 	mask := int32(s)
 	empty := slices.Repeat([]int32{mask}, n)
-	marginals, given := make([]float64, n*s), make([]float64, n*s)
+	marginals := make([]float64, n*s)
 	m.Conditionals(marginals, empty)
+	conditionals := make([]float64, n*s) // given the first round's tokens
 	var t Terms
 	known := slices.Clone(empty)
-	for _, x := range all(m) {
+	for _, x := range allSequences(m) {
 		logQ := m.LogProb(x)
 		q := math.Exp(logQ)
 		if q == 0 {
@@ -109,11 +131,12 @@ func Decompose(m *exact.Model, chosen []int) Terms {
 		for _, p := range chosen {
 			known[p] = x[p]
 		}
-		logFirst := m.Conditionals(given, known) // log q(x_I)
-		first, second := 0.0, 0.0                // log of p's two rounds
+		logFirst := m.Conditionals(conditionals, known) // log q(x_I)
+		first := 0.0                                    // log of p's first round
+		second := 0.0                                   // and of its second
 		for p, token := range x {
 			if known[p] == mask {
-				row := given[p*s : (p+1)*s]
+				row := conditionals[p*s : (p+1)*s]
 				second += math.Log(row[token])
 				t.Exploration += q * stat.Entropy(row)
 			} else {
@@ -140,13 +163,14 @@ func dispersion(m *exact.Model, i int, chosen []int) (nats float64) {
 			others = append(others, p)
 		}
 	}
-	n, s := m.Length(), m.Tokens()
+	n := m.Length()
+	s := m.Tokens()
 	p := make([]float64, n*s)
 	for subset := range 1 << len(others) {
 		var known []int
-		for j, at := range others {
+		for j, position := range others {
 			if subset>>j&1 == 1 {
-				known = append(known, at)
+				known = append(known, position)
 			}
 		}
 		weight := 1 / (float64(len(others)+1) * float64(combin.Binomial(len(others), len(known))))
@@ -156,10 +180,10 @@ func dispersion(m *exact.Model, i int, chosen []int) (nats float64) {
 			values *= s
 		}
 		for value := range values {
-			rest := value
-			for _, at := range known {
-				x[at] = int32(rest % s)
-				rest /= s
+			digits := value
+			for _, position := range known {
+				x[position] = int32(digits % s)
+				digits /= s
 			}
 			if logP := m.Conditionals(p, x); !math.IsInf(logP, -1) {
 				nats += weight * math.Exp(logP) * stat.Entropy(p[i*s:(i+1)*s])

@@ -16,7 +16,8 @@ func CheckGumbelTopK(_ context.Context, o Options) ([]Result, error) {
 	mu := [n]float64{0, 1, -1, 0.5, 2}
 	v := &samplers.View{Masked: []int{0, 1, 2, 3, 4}}
 	draws := 5 * o.Draws
-	count, want := make([]float64, n*n*n), make([]float64, n*n*n)
+	count := make([]float64, n*n*n) // by the three positions as digits
+	want := make([]float64, n*n*n)
 	for i := range draws {
 		v.Reset()
 		v.Rand = samplers.Rand{Seed: o.Seed, Sequence: uint32(i)}
@@ -24,7 +25,8 @@ func CheckGumbelTopK(_ context.Context, o Options) ([]Result, error) {
 		count[(top[0]*n+top[1])*n+top[2]]++
 	}
 	for i := range want {
-		p, left := 1.0, 0.0
+		p := 1.0
+		left := 0.0 // the weight of what is not taken
 		for _, m := range mu {
 			left += math.Exp(m)
 		}
@@ -39,17 +41,18 @@ func CheckGumbelTopK(_ context.Context, o Options) ([]Result, error) {
 		}
 		want[i] = p * float64(draws)
 	}
-	r := counted("proposition 1", "Gumbel-top-3 of 5, ordered", "chi-square against the formula",
+	r := compareCounts("proposition 1", "Gumbel-top-3 of 5, ordered", "chi-square against the formula",
 		count, want)
-	r.Points = append(frequencies("measured", want, count, want),
-		frequencies("formula", want, want, nil)...)
-	return []Result{r.below()}, nil
+	r.Points = append(frequencyPoints("measured", want, count, want),
+		frequencyPoints("formula", want, want, nil)...)
+	return []Result{r.requireBelow()}, nil
 }
 
-// frequencies returns the shares of counts x and y with the same index as points; with expected
+// frequencyPoints returns the shares of counts x and y with the same index as points; with expected
 // counts each has the 95 % interval of its count.
-func frequencies(curve string, x, y, expected []float64) (points []Point) {
-	sumX, sumY := floats.Sum(x), floats.Sum(y)
+func frequencyPoints(curve string, x, y, expected []float64) (points []Point) {
+	sumX := floats.Sum(x)
+	sumY := floats.Sum(y)
 	for i := range x {
 		if x[i] == 0 {
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 
 	"unmask/internal/philox"
@@ -20,34 +21,38 @@ func Bound(n, k, s int, alpha float64) float64 {
 // distance is below the bound (which is weak for so few positions) and falls as N grows.
 func CheckEnumerated(_ context.Context, o Options) ([]Result, error) {
 	const s = 2
-	var out []Result
+	var results []Result
 	for _, alpha := range []float64{1, 3} {
 		for k := 1; k <= 2; k++ {
 			before := 1.0
 			for _, n := range []int{3, 6, 9} {
 				tv := Variation(Round(Distributions(n, s, 4), k, alpha))
-				r := Result{Claim: "theorem 1",
-					Case:    fmt.Sprintf("enumerated, N=%d k=%d S=%d alpha=%v", n, k, s, alpha),
-					Measure: "total variation"}
-				r.Statistic, r.Bound = tv, min(before, Bound(n, k, s, alpha))
-				out = append(out, r.below())
+				r := Result{
+					Claim:     "theorem 1",
+					Case:      fmt.Sprintf("enumerated, N=%d k=%d S=%d alpha=%v", n, k, s, alpha),
+					Measure:   "total variation",
+					Statistic: tv,
+					Bound:     min(before, Bound(n, k, s, alpha)),
+				}
+				results = append(results, r.requireBelow())
 				before = tv
 			}
 		}
 	}
-	return out, nil
+	return results, nil
 }
 
 // CheckMonteCarlo checks theorem 1 where the bound is below 1, by estimates of the total variation
 // distance.
 func CheckMonteCarlo(ctx context.Context, o Options) ([]Result, error) {
-	const s, alpha = 4, 6.0
-	var out []Result
+	const s = 4
+	const alpha = 6.0
 	var sizes []int
 	for n := 256; n <= o.Most; n *= 4 {
 		sizes = append(sizes, n)
 	}
 	opens := []int{1, 2, 4}
+	var results []Result
 	variation := map[[2]int]Result{}
 	for _, n := range sizes {
 		p := Distributions(n, s, 4)
@@ -58,23 +63,25 @@ func CheckMonteCarlo(ctx context.Context, o Options) ([]Result, error) {
 			tv, half := EstimateVariation(p, k, alpha, o.Seed)
 			r := Result{Claim: "theorem 1",
 				Case:    fmt.Sprintf("Monte Carlo, N=%d k=%d S=%d alpha=%v", n, k, s, alpha),
-				Measure: "total variation", Statistic: tv, Error: half, Bound: Bound(n, k, s, alpha)}.below()
+				Measure: "total variation", Statistic: tv, Error: half, Bound: Bound(n, k, s,
+					alpha)}.requireBelow()
 			x := float64(n) / float64(k*k)
 			r.Points = []Point{{fmt.Sprintf("k = %d", k), x, tv, half}, {"bound", x, r.Bound, 0}}
 			variation[[2]int{n, k}] = r
-			out = append(out, r)
+			results = append(results, r)
 		}
 	}
 	for _, k := range opens {
 		for i := 1; i < len(sizes); i++ {
-			more, fewer := variation[[2]int{sizes[i], k}], variation[[2]int{sizes[i-1], k}]
-			out = append(out, Result{Claim: "theorem 1",
+			more := variation[[2]int{sizes[i], k}]
+			fewer := variation[[2]int{sizes[i-1], k}]
+			results = append(results, Result{Claim: "theorem 1",
 				Case:    fmt.Sprintf("falls from N=%d to N=%d, k=%d", sizes[i-1], sizes[i], k),
 				Measure: "total variation", Statistic: more.Statistic, Error: more.Error,
-				Bound: fewer.Statistic - fewer.Error}.below())
+				Bound: fewer.Statistic - fewer.Error}.requireBelow())
 		}
 	}
-	return out, nil
+	return results, nil
 }
 
 const (
@@ -98,25 +105,35 @@ func EstimateVariation(p [][]float64, k int, alpha float64, seed uint64) (tv, ha
 	for b := range estimates {
 		estimates[b] = v.estimate(seed, b)
 	}
-	return interval(estimates)
+	return meanInterval(estimates)
 }
 
 // variation is the work of EstimateVariation.
 type variation struct {
-	p      [][]float64
-	n, k   int
-	weight [][]float64 // p_i(x)^(1/alpha)
-	moment []float64   // sum_x p_i(x)^(1+1/alpha)
-	upTo   []float64   // sums of moment
-	z      []uint8     // [varInner, n] tokens
-	sum    []float64   // [varInner] of their weights
+	p [][]float64 // [n, outcomes]
+	n int         // positions
+	k int         // of them that open
+
+	weight [][]float64 // [n, outcomes] p_i(x)^(1/alpha)
+	moment []float64   // [n] sum_x p_i(x)^(1+1/alpha)
+	upTo   []float64   // [n] sums of moment
+
+	z   []uint8   // [varInner, n] tokens
+	sum []float64 // [varInner] of their weights
 }
 
 func newVariation(p [][]float64, k int, alpha float64) *variation {
 	n := len(p)
-	v := &variation{p: p, n: n, k: k, weight: make([][]float64, n), moment: make([]float64, n),
-		upTo: make([]float64, n),
-		z:    make([]uint8, varInner*n), sum: make([]float64, varInner)}
+	v := &variation{
+		p:      p,
+		n:      n,
+		k:      k,
+		weight: make([][]float64, n),
+		moment: make([]float64, n),
+		upTo:   make([]float64, n),
+		z:      make([]uint8, varInner*n),
+		sum:    make([]float64, varInner),
+	}
 	total := 0.0
 	for i, row := range p {
 		v.weight[i] = make([]float64, len(row))
@@ -130,88 +147,92 @@ func newVariation(p [][]float64, k int, alpha float64) *variation {
 	return v
 }
 
+// estimate returns one independent estimate of the total variation distance.
 func (v *variation) estimate(seed uint64, batch int) float64 {
 	for r := range varInner {
 		stream := philox.Stream{Seed: seed, Sequence: uint32(batch), Step: uint32(r)}
 		v.sum[r] = 0
 		for i, row := range v.p {
-			x := pick(row, stream.Uniform(i, philox.Token))
+			x := drawOutcome(row, stream.Uniform(i, philox.Token))
 			v.z[r*v.n+i] = uint8(x)
 			v.sum[r] += v.weight[i][x]
 		}
 	}
 	mean := 0.0
-	positions, own, expected := make([]int, v.k), make([]float64, v.k), make([]float64, v.k)
+	positions := make([]int, v.k)
+	weights := make([]float64, v.k)  // of the tokens of the output
+	expected := make([]float64, v.k) // their means
 	for y := range varOuter {
 		stream := philox.Stream{Seed: seed, Sequence: uint32(batch), Step: uint32(y)}
-		v.draw(stream, positions)
+		v.drawPositions(stream, positions)
 		for l, i := range positions {
 			u := stream.Uniform(l, philox.Reorder) * v.moment[i]
 			x := 0
 			for ; x < len(v.p[i])-1 && u >= v.p[i][x]*v.weight[i][x]; x++ {
 				u -= v.p[i][x] * v.weight[i][x]
 			}
-			own[l], expected[l] = v.weight[i][x], v.moment[i]
+			weights[l] = v.weight[i][x]
+			expected[l] = v.moment[i]
 		}
-		mean += max(0, 1-v.ratio(positions, own, expected)) / varOuter
+		mean += max(0, 1-v.ratio(positions, weights, expected)) / varOuter
 	}
 	return mean
 }
 
-// draw chooses positions without replacement, weighted by their moments.
-func (v *variation) draw(stream philox.Stream, positions []int) {
-	for l, tries := 0, 0; l < len(positions); tries++ {
-		u := stream.Uniform(tries, philox.Order) * v.upTo[v.n-1]
+// drawPositions chooses positions without replacement, weighted by their moments.
+func (v *variation) drawPositions(stream philox.Stream, positions []int) {
+	n := 0 // positions so far
+	for try := 0; n < len(positions); try++ {
+		u := stream.Uniform(try, philox.Order) * v.upTo[v.n-1]
 		i := min(sort.SearchFloat64s(v.upTo, u), v.n-1)
-		again := false
-		for _, taken := range positions[:l] {
-			again = again || taken == i
-		}
-		if !again {
-			positions[l] = i
-			l++
+		if !slices.Contains(positions[:n], i) {
+			positions[n] = i
+			n++
 		}
 	}
 }
 
-// ratio returns L of one output.
-func (v *variation) ratio(positions []int, own, expected []float64) float64 {
+// ratio returns L of one output: positions, the weights of their tokens, and the means of these.
+func (v *variation) ratio(positions []int, weights, expected []float64) float64 {
 	// m and surplus are M_l and E S_l - M_l, for each l.
-	m, surplus := make([]float64, v.k), make([]float64, v.k)
-	first := 0.0
+	m := make([]float64, v.k)
+	surplus := make([]float64, v.k)
+	firstOrder := 0.0
 	for l := range positions {
 		m[l] = v.upTo[v.n-1]
 		for j := range l {
 			m[l] -= expected[j]
 		}
 		for j := l; j < v.k; j++ {
-			surplus[l] += own[j] - expected[j]
+			surplus[l] += weights[j] - expected[j]
 		}
-		first += surplus[l] / m[l]
+		firstOrder += surplus[l] / m[l]
 	}
-	second := 0.0
+	secondOrder := 0.0
 	for r := range varInner {
 		others := v.sum[r]
 		for _, i := range positions {
 			others -= v.weight[i][v.z[r*v.n+i]]
 		}
-		product, sum, left := 1.0, 0.0, others
-		for _, w := range own {
+		product := 1.0
+		sum := 0.0
+		left := others
+		for _, w := range weights {
 			left += w
 		}
 		for l := range positions {
 			d := (left - m[l]) / m[l]
 			product *= m[l] / left
 			sum += d
-			left -= own[l]
+			left -= weights[l]
 		}
-		second += (product - 1 + sum) / varInner
+		secondOrder += (product - 1 + sum) / varInner
 	}
-	return 1 - first + second
+	return 1 - firstOrder + secondOrder
 }
 
-// pick draws an outcome.
-func pick(p []float64, u float64) int {
+// drawOutcome draws an outcome, given a uniform number in (0, 1).
+func drawOutcome(p []float64, u float64) int {
 	x := 0
 	for ; x < len(p)-1 && u >= p[x]; x++ {
 		u -= p[x]

@@ -14,21 +14,26 @@ import (
 // moment sampler, over [N*S]^k, by enumeration (equations 2 and 4). p are N distributions over S
 // outcomes; it takes S^N*N^k steps.
 func Round(p [][]float64, k int, alpha float64) (maskgit, moment []float64) {
-	n, s := len(p), len(p[0])
+	n := len(p)
+	s := len(p[0])
 	e := enumeration{k: k, n: n, s: s, taken: make([]bool, n), total: make([]float64, n)}
 	size := int(math.Pow(float64(n*s), float64(k)))
-	maskgit, moment = make([]float64, size), make([]float64, size)
-	all := model.Indexes(0, s)
+
+	// The moment sampler takes any token, with weight p^beta.
+	moment = make([]float64, size)
+	outcomes := model.Indexes(0, s)
 	for i := range n {
 		for x := range s {
 			e.total[i] += math.Pow(p[i][x], 1+1/alpha)
 		}
 	}
 	e.weight = func(i, x int) float64 { return math.Pow(p[i][x], 1+1/alpha) }
-	e.tokens = func(int) []int { return all }
+	e.tokens = func(int) []int { return outcomes }
 	e.choose(moment, 0, 0, 1)
 
-	z := make([]int, n) // the tokens that MaskGIT draws
+	// MaskGIT draws a token at every position first, all of them z, and takes these.
+	maskgit = make([]float64, size)
+	z := make([]int, n)
 	e.weight = func(i, _ int) float64 { return e.total[i] }
 	e.tokens = func(i int) []int { return z[i : i+1] }
 	for {
@@ -38,31 +43,44 @@ func Round(p [][]float64, k int, alpha float64) (maskgit, moment []float64) {
 			e.total[i] = math.Pow(p[i][x], 1/alpha)
 		}
 		e.choose(maskgit, 0, 0, q)
-		i := 0
-		for ; i < n; i++ {
-			if z[i]++; z[i] < s {
-				break
-			}
-			z[i] = 0
-		}
-		if i == n {
+		if !increment(z, s) {
 			return maskgit, moment
 		}
 	}
 }
 
-// enumeration visits all ordered choices of k positions and tokens.
-type enumeration struct {
-	k, n, s int
-	weight  func(i, x int) float64
-	tokens  func(i int) []int
-	total   []float64 // the sum of weights at each position
-	taken   []bool
+// increment counts up a number with digits below base, the lowest digit first. It returns false
+// where all digits become 0 again.
+func increment(digits []int, base int) bool {
+	for i := range digits {
+		digits[i]++
+		if digits[i] < base {
+			return true
+		}
+		digits[i] = 0
+	}
+	return false
 }
 
-func (e *enumeration) choose(out []float64, at, depth int, q float64) {
+// enumeration visits all ordered choices of k of n positions and of their tokens, of s.
+type enumeration struct {
+	k, n, s int
+
+	// weight is that of a position with a token, tokens are those that a position may take, and
+	// total is the sum of weights at each position.
+	weight func(i, x int) float64
+	tokens func(i int) []int
+	total  []float64
+
+	// taken says of each position whether it is chosen already.
+	taken []bool
+}
+
+// choose adds to out the probabilities of all choices that begin with those made so far. These have
+// the probability q, and index is theirs in out.
+func (e *enumeration) choose(out []float64, index, depth int, q float64) {
 	if depth == e.k {
-		out[at] += q
+		out[index] += q
 		return
 	}
 	left := 0.0
@@ -77,7 +95,7 @@ func (e *enumeration) choose(out []float64, at, depth int, q float64) {
 		}
 		e.taken[i] = true
 		for _, x := range e.tokens(i) {
-			e.choose(out, at*e.n*e.s+i*e.s+x, depth+1, q*e.weight(i, x)/left)
+			e.choose(out, index*e.n*e.s+i*e.s+x, depth+1, q*e.weight(i, x)/left)
 		}
 		e.taken[i] = false
 	}
@@ -85,12 +103,17 @@ func (e *enumeration) choose(out []float64, at, depth int, q float64) {
 
 // CheckOneRound checks that the samplers themselves follow the distributions of Round.
 func CheckOneRound(ctx context.Context, o Options) ([]Result, error) {
-	const n, s, k, alpha = 4, 3, 2, 2.0
+	const (
+		n     = 4
+		s     = 3
+		k     = 2
+		alpha = 2.0
+	)
 	p := Distributions(n, s, 4)
 	maskgit, moment := Round(p, k, alpha)
-	d := fixedMarginals(p)
+	d := newConstantMarginals(p)
 	draws := 5 * o.Draws
-	var out []Result
+	var results []Result
 	for _, c := range []struct {
 		name string
 		want []float64
@@ -101,9 +124,9 @@ func CheckOneRound(ctx context.Context, o Options) ([]Result, error) {
 			return nil, err
 		}
 		count := make([]float64, len(c.want))
-		for step, err := range generate.Run(ctx, d,
-			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler, Steps: 2},
-				Seed: o.Seed}, N: draws, Batch: 1000}) {
+		request := generate.Request{Recipe: generate.Recipe{Sampler: sampler, Steps: 2}, Seed: o.Seed}
+		run := generate.Options{Request: request, N: draws, Batch: 1000}
+		for step, err := range generate.Run(ctx, d, run) {
 			if err != nil {
 				return nil, err
 			}
@@ -111,29 +134,30 @@ func CheckOneRound(ctx context.Context, o Options) ([]Result, error) {
 				continue
 			}
 			for i := range step.Sequences {
-				at := 0
+				index := 0
 				for _, opened := range step.Sequences[i].Opened {
-					at = at*n*s + opened.Position*s + int(opened.Token)
+					index = index*n*s + opened.Position*s + int(opened.Token)
 				}
-				count[at]++
+				count[index]++
 			}
 		}
-		out = append(out, counted("theorem 1", c.name+", one round, N=4 k=2 S=3",
+		results = append(results, compareCounts("theorem 1", c.name+", one round, N=4 k=2 S=3",
 			"chi-square against its exact distribution", count,
-			Scale(c.want, float64(draws))).below())
+			Scale(c.want, float64(draws))).requireBelow())
 	}
-	return out, nil
+	return results, nil
 }
 
-// fixed is a model whose marginals do not depend on the known positions.
-type fixed struct {
+// constantMarginals is a model whose marginals do not depend on the known positions.
+type constantMarginals struct {
 	spec  model.Spec
 	row   []float32 // [length, tokens]
 	dense model.Dense
 }
 
-func fixedMarginals(p [][]float64) *fixed {
-	c := &fixed{spec: model.Spec{Shape: []int{len(p)}, Outcomes: len(p[0]), Mask: int32(len(p[0]))}}
+func newConstantMarginals(p [][]float64) *constantMarginals {
+	c := &constantMarginals{spec: model.Spec{Shape: []int{len(p)}, Outcomes: len(p[0]),
+		Mask: int32(len(p[0]))}}
 	for _, row := range p {
 		for _, v := range row {
 			c.row = append(c.row, float32(math.Log(v)))
@@ -143,11 +167,12 @@ func fixedMarginals(p [][]float64) *fixed {
 }
 
 // Spec implements model.Denoiser.
-func (c *fixed) Spec() model.Spec { return c.spec }
+func (c *constantMarginals) Spec() model.Spec { return c.spec }
 
 // Forward returns the same marginals for each sequence.
-func (c *fixed) Forward(_ context.Context, b *model.Batch) (model.Marginals, error) {
-	c.dense.Columns, c.dense.Logits = c.spec.Outcomes, c.dense.Logits[:0]
+func (c *constantMarginals) Forward(_ context.Context, b *model.Batch) (model.Marginals, error) {
+	c.dense.Columns = c.spec.Outcomes
+	c.dense.Logits = c.dense.Logits[:0]
 	for range b.Size {
 		c.dense.Logits = append(c.dense.Logits, c.row...)
 	}

@@ -12,11 +12,13 @@ import (
 // ChiSquare returns the statistic of counts against expected ones, and the bound that counts of
 // that distribution exceed once in 100,000 times. Cells expecting fewer than 5 are merged.
 func ChiSquare(count, expected []float64) (chi, bound float64) {
-	cells := -1.0
-	restCount, restExpected := 0.0, 0.0
+	cells := -1.0 // degrees of freedom: one less than the cells
+	restCount := 0.0
+	restExpected := 0.0
 	for i, e := range expected {
 		if e < 5 {
-			restCount, restExpected = restCount+count[i], restExpected+e
+			restCount += count[i]
+			restExpected += e
 			continue
 		}
 		chi += (count[i] - e) * (count[i] - e) / e
@@ -31,21 +33,22 @@ func ChiSquare(count, expected []float64) (chi, bound float64) {
 	return chi, distuv.ChiSquared{K: max(cells, 1)}.Quantile(chiConfidence)
 }
 
+// chiConfidence is the share of samples of the right distribution that stay below the bound.
 const chiConfidence = 1 - 1e-5
 
-// counted is a check of counts against expected ones by chi-square.
-func counted(claim, name, measure string, count, expected []float64) Result {
+// compareCounts is a check of counts against expected ones by chi-square.
+func compareCounts(claim, name, measure string, count, expected []float64) Result {
 	chi, bound := ChiSquare(count, expected)
 	return Result{Claim: claim, Case: name, Measure: measure, Statistic: chi, Bound: bound}
 }
 
 // Scale returns p times n.
 func Scale(p []float64, n float64) []float64 {
-	out := make([]float64, len(p))
+	scaled := make([]float64, len(p))
 	for i, v := range p {
-		out[i] = v * n
+		scaled[i] = v * n
 	}
-	return out
+	return scaled
 }
 
 // Variation returns the total variation distance of two distributions.
@@ -56,8 +59,8 @@ func Variation(p, q []float64) (tv float64) {
 	return tv
 }
 
-// interval returns the mean of independent estimates and half of its 95 % confidence interval.
-func interval(x []float64) (mean, half float64) {
+// meanInterval returns the mean of independent estimates and half of its 95 % confidence interval.
+func meanInterval(x []float64) (mean, half float64) {
 	if len(x) < 2 {
 		return stat.Mean(x, nil), 0
 	}

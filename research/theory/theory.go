@@ -23,15 +23,23 @@ import (
 
 // Result is one check of a claim: Statistic has its Relation to Bound.
 type Result struct {
-	Claim     string  `json:"claim"`     // "proposition 1"
-	Case      string  `json:"case"`      // description of the run
-	Measure   string  `json:"measure"`   // description of Statistic
-	Statistic float64 `json:"statistic"` //
-	Error     float64 `json:"error"`     // half of a 95 % interval, 0 if exact or a count
-	Relation  string  `json:"relation"`  // <= or >=
-	Bound     float64 `json:"bound"`
-	Holds     bool    `json:"holds"`
-	Points    []Point `json:"-"`
+	// Claim is the paper's statement, such as "proposition 1", and Case says how it was run.
+	Claim string `json:"claim"`
+	Case  string `json:"case"`
+
+	// Measure says what Statistic is.
+	Measure   string  `json:"measure"`
+	Statistic float64 `json:"statistic"`
+
+	// Error is half of the statistic's 95 % interval, 0 if it is exact or a count.
+	Error float64 `json:"error"`
+
+	// Relation is <= or >=.
+	Relation string  `json:"relation"`
+	Bound    float64 `json:"bound"`
+	Holds    bool    `json:"holds"`
+
+	Points []Point `json:"-"`
 }
 
 // Point is a point of a curve that illustrates a claim. Proposition 1: measured frequency against
@@ -44,27 +52,35 @@ type Point struct {
 	Error float64 // half of the 95 % confidence interval, 0 if exact
 }
 
-// below decides a result whose statistic must not exceed its bound, by the upper end of its
+// requireBelow decides a result whose statistic must not exceed its bound, by the upper end of its
 // interval.
-func (r Result) below() Result {
-	r.Relation, r.Holds = "<=", r.Statistic+r.Error <= r.Bound
+func (r Result) requireBelow() Result {
+	r.Relation = "<="
+	r.Holds = r.Statistic+r.Error <= r.Bound
 	return r
 }
 
-// above decides a result whose statistic must reach its bound.
-func (r Result) above() Result {
-	r.Relation, r.Holds = ">=", r.Statistic-r.Error >= r.Bound
+// requireAbove decides a result whose statistic must reach its bound, by the lower end of its
+// interval.
+func (r Result) requireAbove() Result {
+	r.Relation = ">="
+	r.Holds = r.Statistic-r.Error >= r.Bound
 	return r
 }
 
 // Options say what is checked. The zero value takes about ten seconds on two cores, not counting
 // the networks.
 type Options struct {
-	Seed  uint64
-	Draws int // sequences counted for each distribution; 0 means 4000
-	Most  int // positions in the largest case of theorem 1; 0 means 16384
+	Seed uint64
 
-	Only []string // claims to check; nil for all
+	// Draws is the number of sequences counted for each distribution; 0 means 4000.
+	Draws int
+
+	// Most is the number of positions in the largest case of theorem 1; 0 means 16384.
+	Most int
+
+	// Only are the claims to check; nil for all.
+	Only []string
 
 	// Networks are the models on which partial caching is measured.
 	Networks []Network
@@ -77,38 +93,44 @@ type Network struct {
 	Sequences int // number of sequences, at least 2
 }
 
+// checks are all checks in the paper's order.
 var checks = []struct {
 	claim string
 	check func(context.Context, Options) ([]Result, error)
 }{
-	{"proposition 1", CheckGumbelTopK}, {"theorem 1", CheckEnumerated}, {"theorem 1", CheckMonteCarlo},
+	{"proposition 1", CheckGumbelTopK},
+	{"theorem 1", CheckEnumerated},
+	{"theorem 1", CheckMonteCarlo},
 	{"theorem 1", CheckOneRound},
-	{"implicit temperature", CheckTemperature}, {"proposition 2", CheckOneByOne}, {"equation 5",
-		CheckDecomposition},
+	{"implicit temperature", CheckTemperature},
+	{"proposition 2", CheckOneByOne},
+	{"equation 5", CheckDecomposition},
 	{"partial caching", CheckCaching},
 }
 
 // Claims returns the names of all checks in the order of Run.
 func Claims() []string {
-	var out []string
+	var claims []string
 	for _, c := range checks {
-		if !slices.Contains(out, c.claim) {
-			out = append(out, c.claim)
+		if !slices.Contains(claims, c.claim) {
+			claims = append(claims, c.claim)
 		}
 	}
-	return out
+	return claims
 }
 
 // Run makes all checks in the paper's order. It ends after an error, which has no result with it.
 func Run(ctx context.Context, o Options) iter.Seq2[Result, error] {
-	o.Draws, o.Most = cmp.Or(o.Draws, 4000), cmp.Or(o.Most, 16384)
+	o.Draws = cmp.Or(o.Draws, 4000)
+	o.Most = cmp.Or(o.Most, 16384)
 	return func(yield func(Result, error) bool) {
 		for _, c := range checks {
 			if len(o.Only) > 0 && !slices.Contains(o.Only, c.claim) {
 				continue
 			}
 			results, err := c.check(ctx, o)
-			if err = cmp.Or(err, ctx.Err()); err != nil {
+			err = cmp.Or(err, ctx.Err())
+			if err != nil {
 				yield(Result{}, err)
 				return
 			}
@@ -124,33 +146,36 @@ func Run(ctx context.Context, o Options) iter.Seq2[Result, error] {
 // Count generates n sequences of a small model and returns counts by index; in an index the first
 // token is the most significant digit.
 func Count(ctx context.Context, m *exact.Model, o generate.Options, n int) ([]float64, error) {
-	o.N, o.Batch = n, 500
-	out := make([]float64, sequences(m))
+	o.N = n
+	o.Batch = 500
+	counts := make([]float64, countSequences(m))
 	for q, err := range generate.Samples(ctx, exact.NewDenoiser(m), o) {
 		if err != nil {
 			return nil, err
 		}
-		out[index(q.Tokens, m.Tokens())]++
+		counts[sequenceIndex(q.Tokens, m.Tokens())]++
 	}
-	return out, nil
+	return counts, nil
 }
 
 // Joint returns the distribution of a small model over all sequences, by index.
 func Joint(m *exact.Model) []float64 {
-	p := make([]float64, sequences(m))
-	for i, x := range all(m) {
+	p := make([]float64, countSequences(m))
+	for i, x := range allSequences(m) {
 		p[i] = math.Exp(m.LogProb(x))
 	}
 	return p
 }
 
-// all visits a small model's sequences by index. Each is valid until the next one.
-func all(m *exact.Model) iter.Seq2[int, []int32] {
+// allSequences visits a small model's sequences by index. Each is valid until the next one.
+func allSequences(m *exact.Model) iter.Seq2[int, []int32] {
 	return func(yield func(int, []int32) bool) {
 		x := make([]int32, m.Length())
-		for i := range sequences(m) {
-			for at, rest := len(x)-1, i; at >= 0; at, rest = at-1, rest/m.Tokens() {
-				x[at] = int32(rest % m.Tokens())
+		for i := range countSequences(m) {
+			digits := i
+			for position := len(x) - 1; position >= 0; position-- {
+				x[position] = int32(digits % m.Tokens())
+				digits /= m.Tokens()
 			}
 			if !yield(i, x) {
 				return
@@ -159,9 +184,10 @@ func all(m *exact.Model) iter.Seq2[int, []int32] {
 	}
 }
 
-func index(x []int32, tokens int) (i int) {
-	for _, t := range x {
-		i = i*tokens + int(t)
+// sequenceIndex returns the index of a sequence: its tokens as the digits of a number.
+func sequenceIndex(x []int32, tokens int) (i int) {
+	for _, token := range x {
+		i = i*tokens + int(token)
 	}
 	return i
 }
@@ -169,10 +195,12 @@ func index(x []int32, tokens int) (i int) {
 // maxSequences is the largest number of sequences that is enumerated.
 const maxSequences = 1 << 20
 
-func sequences(m *exact.Model) int {
+// countSequences returns how many sequences a model has. It panics if they are too many.
+func countSequences(m *exact.Model) int {
 	n := 1
 	for range m.Length() {
-		if n *= m.Tokens(); n > maxSequences {
+		n *= m.Tokens()
+		if n > maxSequences {
 			panic(fmt.Sprintf("theory: %s has more than %d sequences", m, maxSequences))
 		}
 	}
