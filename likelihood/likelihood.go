@@ -58,11 +58,18 @@ type Options struct {
 	// number. Stratified rounds it up to an even number, Random to whole orders.
 	Passes int
 	Seed   uint64
-	Index  uint32 // of the answer among those of its seed
 
-	Batch    int                   // sequences in a call of the model; 0: about 2048 rows
-	Progress func(done, total int) // called after each call of the model; nil: not called
-	Turn     model.Turn
+	// Index is the number of the answer among those of its seed: other indexes draw other masks.
+	Index uint32
+
+	// Batch is the number of sequences in a call of the model; 0 means about 2048 rows.
+	Batch int
+
+	// Progress, when not nil, is called after each call of the model.
+	Progress func(done, total int)
+
+	// Turn is waited for before each call of the model.
+	Turn model.Turn
 }
 
 // PassesParam describes Options.Passes.
@@ -73,8 +80,12 @@ const defaultPasses = 128
 
 // Estimate is what a model says of one answer. Its slices have one value for each of its tokens.
 type Estimate struct {
-	LogProb float64 // nats; the sum of LogP
-	Error   float64 // its standard error, nats; 0 if nothing was drawn
+	// LogProb is the sum of LogP, in nats.
+	LogProb float64
+
+	// Error is its standard error, in nats; 0 if nothing was drawn.
+	Error float64
+
 	// LogP is the share of each token. In the chain rule it is log p of the token given those before
 	// it in the order; otherwise it is a mean over draws of what is masked beside the token, so a
 	// share has no meaning without the others.
@@ -84,7 +95,9 @@ type Estimate struct {
 	// the chain rule log p of Best.
 	Best     []int32
 	BestLogP []float64
-	Passes   int // sequences that went through the model
+
+	// Passes is the number of sequences that went through the model.
+	Passes int
 }
 
 // IsGreedy reports whether every token of the answer was the most probable one.
@@ -98,15 +111,18 @@ func Measure(ctx context.Context, d model.Denoiser, tokens []int32, from, to int
 	if err != nil {
 		return nil, err
 	}
-	m.out = &Estimate{LogP: make([]float64, to-from), Best: slices.Clone(tokens[from:to]),
-		BestLogP: make([]float64, to-from)}
+	m.estimate = &Estimate{
+		LogP:     make([]float64, to-from),
+		Best:     slices.Clone(tokens[from:to]),
+		BestLogP: make([]float64, to-from),
+	}
 	if err := m.run(ctx); err != nil {
 		return nil, err
 	}
-	for _, l := range m.out.LogP {
-		m.out.LogProb += l
+	for _, l := range m.estimate.LogP {
+		m.estimate.LogProb += l
 	}
-	return m.out, nil
+	return m.estimate, nil
 }
 
 // CountPasses returns the number of sequences that Of sends through the model, or its error for
@@ -122,25 +138,37 @@ func CountPasses(d model.Denoiser, tokens []int32, from, to int, o Options) (int
 // measure is the work on one answer.
 type measure struct {
 	Options
-	d      model.Denoiser
-	spec   model.Spec
-	tokens []int32
-	from   int
-	to     int
-	order  samplers.Order // if Method is one
-	parts  []part
-	plans  []plan // of the parts, unless the order depends on the marginals or there is one pass
-	out    *Estimate
+	denoiser model.Denoiser
+	spec     model.Spec
+	tokens   []int32
 
-	done, total int // sequences
+	// The answer has the tokens from..to-1.
+	from int
+	to   int
+
+	// order is Method if that is one of samplers, and otherwise nil.
+	order samplers.Order
+
+	// parts are measured one after the other. plans are theirs, unless the order depends on the
+	// marginals or there is one pass.
+	parts []part
+	plans []plan
+
+	estimate *Estimate
+
+	// done and total count the sequences that go through the model.
+	done  int
+	total int
 }
 
+// newMeasure returns the work on an answer, planned but not begun, or an error for one that cannot
+// be measured.
 func newMeasure(d model.Denoiser, tokens []int32, from, to int, o Options) (*measure, error) {
-	m := &measure{d: d, spec: d.Spec(), tokens: tokens, from: from, to: to, Options: o}
+	m := &measure{denoiser: d, spec: d.Spec(), tokens: tokens, from: from, to: to, Options: o}
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	m.split()
+	m.splitAnswer()
 	switch {
 	case m.spec.Causal == model.NextToken:
 		m.total = 1
@@ -148,7 +176,7 @@ func newMeasure(d model.Denoiser, tokens []int32, from, to int, o Options) (*mea
 		m.total = to - from
 	default:
 		for i, p := range m.parts {
-			m.plans = append(m.plans, m.plan(i, p))
+			m.plans = append(m.plans, m.planPart(i, p))
 			m.total += len(m.plans[i].masks)
 		}
 	}
@@ -157,8 +185,9 @@ func newMeasure(d model.Denoiser, tokens []int32, from, to int, o Options) (*mea
 
 // check completes the options, or returns an error for what cannot be measured.
 func (m *measure) check() error {
-	if n := len(m.tokens); m.from < 0 || m.from >= m.to || m.to > n {
-		return fmt.Errorf("the answer is tokens %d to %d of %d, want at least one", m.from, m.to-1, n)
+	if m.from < 0 || m.from >= m.to || m.to > len(m.tokens) {
+		return fmt.Errorf("the answer is tokens %d to %d of %d, want at least one", m.from, m.to-1,
+			len(m.tokens))
 	}
 	for i, t := range m.tokens[m.from:m.to] {
 		if t < 0 || int(t) >= m.spec.Outcomes || t == m.spec.Mask {
@@ -184,15 +213,20 @@ func (m *measure) check() error {
 		return &param.Error{Name: "prompt", Found: "empty", Reason: param.OutOfRange,
 			Want: "at least one token: this model predicts the next one"}
 	}
-	m.order, _ = parseMethod(m.Method) // which Check took
+	m.order, _ = parseMethod(m.Method) // Check has looked at the error
 	return nil
 }
 
 // Check returns an error for options that no model can have.
 func (o Options) Check() error {
-	_, err := parseMethod(o.Method)
-	return cmp.Or(err, PassesParam.CheckInt(o.Passes),
-		param.RefuseUnless(o.Batch >= 0, "batch", strconv.Itoa(o.Batch), "1 or more", param.OutOfRange))
+	if _, err := parseMethod(o.Method); err != nil {
+		return err
+	}
+	if err := PassesParam.CheckInt(o.Passes); err != nil {
+		return err
+	}
+	return param.RefuseUnless(o.Batch >= 0, "batch", strconv.Itoa(o.Batch), "1 or more",
+		param.OutOfRange)
 }
 
 // parseMethod returns the order that a method is, nil for the others.
@@ -201,55 +235,65 @@ func parseMethod(name string) (samplers.Order, error) {
 	case "", MonteCarlo, Stratified, Random, LeftToRight:
 		return nil, nil
 	}
-	refused := &param.Error{Name: "method", Found: param.Quote(name),
+	refusal := &param.Error{Name: "method", Found: param.Quote(name),
 		Want: "monte-carlo, stratified, random, left-to-right or an order of samplers, such as confidence"}
 	s, err := samplers.Parse(name)
 	if err != nil {
-		refused.Reason = param.NoSuch
-		return nil, refused
+		refusal.Reason = param.NoSuch
+		return nil, refusal
 	}
 	c, ok := s.(samplers.ChooseThenSample)
-	if need := s.Needs(1, 1); !ok || need.Draw || need.Logits || c.Gamma != 0 {
-		return nil, refused
+	if !ok {
+		return nil, refusal
+	}
+	// An order that draws tokens or reads logits itself cannot be followed over given tokens.
+	if need := s.Needs(1, 1); need.Draw || need.Logits || c.Gamma != 0 {
+		return nil, refusal
 	}
 	return c.Order, nil
 }
 
 // part is a piece of the answer that is measured by itself: its positions are from..to-1, and the
 // model sees those before `end`.
-type part struct{ from, to, end int }
+type part struct {
+	from int
+	to   int
+	end  int
+}
 
-// split makes a part of each of the answer's blocks, or of all of it if the model has none.
-func (m *measure) split() {
+// splitAnswer makes a part of each of the answer's blocks, or of all of it if the model has none.
+func (m *measure) splitAnswer() {
 	size := cmp.Or(m.spec.Block, len(m.tokens))
 	for from := m.from; from < m.to; {
 		end := min(from/size*size+size, len(m.tokens))
-		p := part{from, min(end, m.to), end}
-		if from = p.to; m.spec.Fixed {
+		p := part{from: from, to: min(end, m.to), end: end}
+		if m.spec.Fixed {
 			p.end = len(m.tokens)
 		}
 		m.parts = append(m.parts, p)
+		from = p.to
 	}
 }
 
+// run measures all parts. The errors of their estimates are independent, so their squares add up.
 func (m *measure) run(ctx context.Context) error {
 	if m.spec.Causal == model.NextToken {
-		return m.causal(ctx)
+		return m.runCausal(ctx)
 	}
 	squares := 0.0
 	for i, p := range m.parts {
 		if m.order != nil {
-			if err := m.inOrder(ctx, p); err != nil {
+			if err := m.followOrder(ctx, p); err != nil {
 				return err
 			}
 			continue
 		}
-		square, err := m.average(ctx, p, m.plans[i])
+		square, err := m.averageDraws(ctx, p, m.plans[i])
 		if err != nil {
 			return err
 		}
 		squares += square
 	}
-	m.out.Error = math.Sqrt(squares)
+	m.estimate.Error = math.Sqrt(squares)
 	return nil
 }

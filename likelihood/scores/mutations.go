@@ -14,40 +14,30 @@ import (
 
 // Mutation is one change or several at once, such as A24G:S31T.
 type Mutation struct {
-	Name    string
-	changes []change // in the order of their positions
+	Name string
+
+	// changes are in the order of their positions.
+	changes []change
 }
 
+// change is one token that becomes another; position is from 0.
 type change struct {
-	position int // from 0
-	from, to int32
+	position int
+	from     int32
+	to       int32
 }
 
-// mutation matches one change: the letter in the sequence, its number from 1, the new letter.
-var mutation = regexp.MustCompile(`^([^0-9\s])([0-9]{1,7})([^0-9\s])$`)
+// changeText matches one change: the letter in the sequence, its number from 1, the new letter.
+var changeText = regexp.MustCompile(`^([^0-9\s])([0-9]{1,7})([^0-9\s])$`)
 
 // ParseMutation reads a mutation of tokens, which must have its old letters, and each position
 // once.
 func ParseMutation(t *prompt.Text, tokens []int32, name string) (Mutation, error) {
 	m := Mutation{Name: name}
-	for one := range strings.SplitSeq(name, ":") {
-		part := mutation.FindStringSubmatch(one)
-		if part == nil {
-			return m, fmt.Errorf("mutation is %.40q, want one such as A24G", one)
-		}
-		p, err := strconv.Atoi(part[2])
-		if err != nil || p < 1 || p > len(tokens) {
-			return m, fmt.Errorf("mutation %s is at position %s, want 1 to %d", one, part[2], len(tokens))
-		}
-		c := change{position: p - 1}
-		for i, to := range map[int]*int32{1: &c.from, 3: &c.to} {
-			if *to, err = letter(t, part[i]); err != nil {
-				return m, fmt.Errorf("mutation %s: %w", one, err)
-			}
-		}
-		if tokens[p-1] != c.from {
-			return m, fmt.Errorf("mutation %s: position %d has %s, want %s", one, p,
-				t.Decode(tokens[p-1:p]), part[1])
+	for text := range strings.SplitSeq(name, ":") {
+		c, err := parseChange(t, tokens, text)
+		if err != nil {
+			return m, err
 		}
 		m.changes = append(m.changes, c)
 	}
@@ -61,13 +51,39 @@ func ParseMutation(t *prompt.Text, tokens []int32, name string) (Mutation, error
 	return m, nil
 }
 
-func letter(t *prompt.Text, text string) (int32, error) {
-	ids, err := t.Encode(text)
-	if err == nil && len(ids) != 1 {
-		err = fmt.Errorf("%q is %d tokens, want 1", text, len(ids))
+// parseChange reads one change of tokens.
+func parseChange(t *prompt.Text, tokens []int32, text string) (change, error) {
+	fields := changeText.FindStringSubmatch(text)
+	if fields == nil {
+		return change{}, fmt.Errorf("mutation is %.40q, want one such as A24G", text)
 	}
+	number, err := strconv.Atoi(fields[2])
+	if err != nil || number < 1 || number > len(tokens) {
+		return change{}, fmt.Errorf("mutation %s is at position %s, want 1 to %d", text, fields[2],
+			len(tokens))
+	}
+	c := change{position: number - 1}
+	if c.from, err = encodeLetter(t, fields[1]); err != nil {
+		return c, fmt.Errorf("mutation %s: %w", text, err)
+	}
+	if c.to, err = encodeLetter(t, fields[3]); err != nil {
+		return c, fmt.Errorf("mutation %s: %w", text, err)
+	}
+	if tokens[c.position] != c.from {
+		return c, fmt.Errorf("mutation %s: position %d has %s, want %s", text, number,
+			t.Decode(tokens[c.position:number]), fields[1])
+	}
+	return c, nil
+}
+
+// encodeLetter returns the token of a letter.
+func encodeLetter(t *prompt.Text, text string) (int32, error) {
+	ids, err := t.Encode(text)
 	if err != nil {
 		return 0, err
+	}
+	if len(ids) != 1 {
+		return 0, fmt.Errorf("%q is %d tokens, want 1", text, len(ids))
 	}
 	return ids[0], nil
 }
@@ -80,11 +96,12 @@ func letter(t *prompt.Text, text string) (int32, error) {
 func LogOdds(ctx context.Context, m *unmask.Model, tokens []int32, list []Mutation,
 	visible bool) ([]float64, error) {
 	odds := make([]float64, len(list))
-	groups, order := map[string][]int{}, []string{}
+	groups := map[string][]int{} // indexes of mutations, by the positions that a pass masks
+	var order []string           // the keys of groups
 	for i, mutation := range list {
 		key := ""
-		for _, c := range mutation.changes {
-			if !visible {
+		if !visible {
+			for _, c := range mutation.changes {
 				key += strconv.Itoa(c.position) + " "
 			}
 		}
@@ -93,24 +110,25 @@ func LogOdds(ctx context.Context, m *unmask.Model, tokens []int32, list []Mutati
 		}
 		groups[key] = append(groups[key], i)
 	}
+
 	for _, key := range order {
-		at := map[int][]int{} // mutations that change a position
+		changing := map[int][]int{} // indexes of the mutations that change a position
 		var positions []int
 		for _, i := range groups[key] {
 			for _, c := range list[i].changes {
-				if at[c.position] == nil {
+				if changing[c.position] == nil {
 					positions = append(positions, c.position)
 				}
-				at[c.position] = append(at[c.position], i)
+				changing[c.position] = append(changing[c.position], i)
 			}
 		}
-		marginals, _, unlock, err := pass(ctx, m, tokens, positions, visible)
+		marginals, _, unlock, err := computePass(ctx, m, tokens, positions, visible)
 		if err != nil {
 			return nil, err
 		}
 		err = visitAll(marginals, m.Spec(), positions, func(p int, logits []float32) {
-			for _, i := range at[p] {
-				odds[i] += list[i].at(p, logits)
+			for _, i := range changing[p] {
+				odds[i] += list[i].logOddsAt(p, logits)
 			}
 		})
 		unlock()
@@ -121,8 +139,10 @@ func LogOdds(ctx context.Context, m *unmask.Model, tokens []int32, list []Mutati
 	return odds, nil
 }
 
-// at returns the log-odds of the change at a position that the mutation has.
-func (m Mutation) at(position int, logits []float32) float64 {
+// logOddsAt returns the log-odds of the change at a position that the mutation has. The sum over all
+// tokens is the same for both, so logits do.
+func (m Mutation) logOddsAt(position int, logits []float32) float64 {
 	i := slices.IndexFunc(m.changes, func(c change) bool { return c.position == position })
-	return float64(logits[m.changes[i].to]) - float64(logits[m.changes[i].from])
+	c := m.changes[i]
+	return float64(logits[c.to]) - float64(logits[c.from])
 }

@@ -18,24 +18,32 @@ import (
 type Options struct {
 	// Positions are the positions that are masked and scored, from 0 and rising; nil means all.
 	Positions []int
-	// Passes is the number of passes of a sequence: pass i masks position i and every Parts-th after
+
+	// Passes is the number of passes of a sequence: pass i masks position i and every Passes-th after
 	// it. 0 masks one position at a time, 1 all of them at once; -1 masks none (wild-type marginals).
 	Passes int
-	// Share, if not 0, masks positions at random with this probability, in one pass; only these are
-	// scored.
+
+	// MaskShare, if not 0, masks positions at random with this probability, in one pass; only these
+	// are scored.
 	MaskShare float64
 	Seed      uint64
-	// See, if not nil, is called with the logits [outcomes] of each scored position, -Inf for tokens
-	// that may not be drawn, and with the logarithm of the sum of their exp.
+
+	// Visit, if not nil, is called with the logits [outcomes] of each scored position, -Inf for
+	// tokens that may not be drawn, and with the logarithm of the sum of their exp.
 	Visit func(position int, logits []float32, logSum float64)
 }
 
 // Score is what a model thinks of one sequence. Its slices have one value for each token of the
 // text.
 type Score struct {
-	Tokens []int32   // of the text, without those around it
-	LogP   []float64 // nats; NaN where a position is not scored
-	Best   []int32   // the most probable token; -1 where a position is not scored
+	// Tokens are those of the text, without those around it.
+	Tokens []int32
+
+	// LogP is in nats; NaN where a position is not scored.
+	LogP []float64
+
+	// Best is the most probable token; -1 where a position is not scored.
+	Best []int32
 }
 
 // CountRight returns the number of scored positions, and at how many the most probable token is
@@ -54,10 +62,12 @@ func (s *Score) CountRight() (scored, right int) {
 
 // Perplexity is exp of the mean of -LogP over the scored positions.
 func (s *Score) Perplexity() float64 {
-	sum, n := 0.0, 0
+	sum := 0.0
+	n := 0
 	for _, l := range s.LogP {
 		if !math.IsNaN(l) {
-			sum, n = sum+l, n+1
+			sum += l
+			n++
 		}
 	}
 	return math.Exp(-sum / float64(n))
@@ -70,78 +80,91 @@ func EncodeText(m *unmask.Model, text string) ([]int32, error) {
 		return nil, fmt.Errorf("the model makes no text")
 	}
 	tokens, err := m.Text.Encode(text)
-	if most := m.Spec().Length() - m.Spec().SpecialCount(); err == nil &&
-		(len(tokens) == 0 || len(tokens) > most) {
-		err = fmt.Errorf("the text is %d tokens, want 1 to %d", len(tokens), most)
+	if err != nil {
+		return tokens, err
 	}
-	return tokens, err
+	most := m.Spec().Length() - m.Spec().SpecialCount()
+	if len(tokens) == 0 || len(tokens) > most {
+		return tokens, fmt.Errorf("the text is %d tokens, want 1 to %d", len(tokens), most)
+	}
+	return tokens, nil
 }
 
 // ScoreTokens scores tokens. A token's probability is among those that may be drawn; that of one
 // that may not, such as ESM-2's X and gaps, is among all of the head's rows. stream numbers the
-// tokens, for Options.Share.
+// tokens, for Options.MaskShare.
 func ScoreTokens(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32,
-	o Options) (*Score,
-	error) {
-	s := &Score{Tokens: tokens, LogP: slices.Repeat([]float64{math.NaN()}, len(tokens)),
-		Best: slices.Repeat([]int32{-1}, len(tokens))}
-	for _, hidden := range o.passes(len(tokens), stream) {
-		marginals, rows, unlock, err := pass(ctx, m, tokens, hidden, o.Passes < 0)
-		if err != nil {
-			return nil, err
-		}
-		var others []int // positions of tokens that may not be drawn
-		err = marginals.Visit(rows, func(i int, logits []float32) {
-			logits = logits[:m.Spec().Outcomes]
-			if !s.take(hidden[i], logits) {
-				others = append(others, hidden[i])
-			}
-			if o.Visit != nil {
-				o.Visit(hidden[i], logits, likelihood.LogSum(logits, -1))
-			}
-		})
-		if err == nil && len(others) > 0 {
-			err = visitAll(marginals, m.Spec(), others, func(p int, logits []float32) {
-				s.LogP[p] = float64(logits[tokens[p]]) - likelihood.LogSum(logits, -1)
-			})
-		}
-		unlock()
-		if err != nil {
+	o Options) (*Score, error) {
+	s := &Score{
+		Tokens: tokens,
+		LogP:   slices.Repeat([]float64{math.NaN()}, len(tokens)),
+		Best:   slices.Repeat([]int32{-1}, len(tokens)),
+	}
+	for _, positions := range o.splitPositions(len(tokens), stream) {
+		if err := s.scorePositions(ctx, m, positions, o); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// passes returns the positions that each pass scores, of a sequence of n tokens.
-func (o Options) passes(n int, stream uint32) (list [][]int) {
-	at, parts := o.Positions, o.Passes
-	if at == nil {
-		at = model.Indexes(0, n)
+// scorePositions scores positions in one pass.
+func (s *Score) scorePositions(ctx context.Context, m *unmask.Model, positions []int,
+	o Options) error {
+	marginals, rows, unlock, err := computePass(ctx, m, s.Tokens, positions, o.Passes < 0)
+	if err != nil {
+		return err
 	}
+	defer unlock()
+	var undrawable []int // positions of tokens that may not be drawn
+	err = marginals.Visit(rows, func(i int, logits []float32) {
+		position := positions[i]
+		logits = logits[:m.Spec().Outcomes]
+		if !s.setScore(position, logits) {
+			undrawable = append(undrawable, position)
+		}
+		if o.Visit != nil {
+			o.Visit(position, logits, likelihood.LogSum(logits, -1))
+		}
+	})
+	if err != nil || len(undrawable) == 0 {
+		return err
+	}
+	return visitAll(marginals, m.Spec(), undrawable, func(p int, logits []float32) {
+		s.LogP[p] = float64(logits[s.Tokens[p]]) - likelihood.LogSum(logits, -1)
+	})
+}
+
+// splitPositions returns the positions that each pass scores, of a sequence of n tokens.
+func (o Options) splitPositions(n int, stream uint32) (list [][]int) {
+	positions := o.Positions
+	if positions == nil {
+		positions = model.Indexes(0, n)
+	}
+	passes := o.Passes
 	switch {
 	case o.MaskShare > 0:
 		r := philox.Stream{Seed: o.Seed, Sequence: stream}
-		at = slices.DeleteFunc(slices.Clone(at), func(p int) bool {
+		positions = slices.DeleteFunc(slices.Clone(positions), func(p int) bool {
 			return r.Uniform(p, philox.Order) >= o.MaskShare
 		})
-		parts = 1
-	case parts < 0:
-		parts = 1
-	case parts == 0:
-		parts = len(at)
+		passes = 1
+	case passes < 0:
+		passes = 1
+	case passes == 0:
+		passes = len(positions)
 	}
-	list = make([][]int, min(parts, len(at)))
-	for i, p := range at {
+	list = make([][]int, min(passes, len(positions)))
+	for i, p := range positions {
 		list[i%len(list)] = append(list[i%len(list)], p)
 	}
 	return list
 }
 
-// pass computes the marginals of tokens of which some positions are masked, unless they are
+// computePass computes the marginals of tokens of which some positions are masked, unless they are
 // visible, and their rows. The marginals are valid until unlock is called; with an error it need
 // not be.
-func pass(ctx context.Context, m *unmask.Model, tokens []int32, positions []int,
+func computePass(ctx context.Context, m *unmask.Model, tokens []int32, positions []int,
 	visible bool) (marginals model.Marginals, rows []int32, unlock func(), err error) {
 	spec := m.Spec()
 	tokens = slices.Concat(spec.BeforeText, tokens, spec.AfterText)
@@ -182,14 +205,14 @@ func visitAll(marginals model.Marginals, spec model.Spec, positions []int,
 	})
 }
 
-// take sets what logits say of a position. It reports false if they forbid its token.
-func (s *Score) take(p int, logits []float32) (drawable bool) {
+// setScore sets what logits say of a position. It reports false if they forbid its token.
+func (s *Score) setScore(p int, logits []float32) (drawable bool) {
 	for t, l := range logits {
 		if b := s.Best[p]; b < 0 || l > logits[b] {
 			s.Best[p] = int32(t)
 		}
 	}
-	own := float64(logits[s.Tokens[p]])
-	s.LogP[p] = own - likelihood.LogSum(logits, -1)
-	return !math.IsInf(own, -1)
+	logit := float64(logits[s.Tokens[p]])
+	s.LogP[p] = logit - likelihood.LogSum(logits, -1)
+	return !math.IsInf(logit, -1)
 }
