@@ -11,15 +11,21 @@ import (
 
 // Layer is the shape of one attention layer.
 type Layer struct {
-	Heads   int // number of key and value heads
+	// Heads is the number of key and value heads, which may be fewer than those of queries.
+	Heads   int
 	HeadDim int
 }
 
 // Cache holds K and V of all layers for a batch of sequences. They are plain tensors, which may be
 // read, changed or replaced. One goroutine at a time may use one.
 type Cache struct {
-	Batch, Length int
-	K, V          []*tensor.Dense // one for each layer: [batch, heads, length, headDim]
+	// Batch is the number of sequences, and Length that of positions of each.
+	Batch  int
+	Length int
+
+	// K and V have one tensor for each layer, [batch, heads, length, headDim].
+	K []*tensor.Dense
+	V []*tensor.Dense
 
 	// States are further tensors kept for each sequence, [batch, width] each: for MAGE, the
 	// decoder's input at masked positions.

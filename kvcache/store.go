@@ -19,17 +19,25 @@ import (
 // memory management for large language model serving with PagedAttention"). What was not used for
 // longest goes first. Goroutines may share a Store.
 type Store struct {
-	mu         sync.Mutex
-	most, used int64 // bytes
-	pieces     map[link]*piece
-	order      list.List // of *piece, last used first; a piece is before those that follow it
+	mu sync.Mutex
+
+	// limit is the most bytes of keys and values, and used those that are kept.
+	limit int64
+	used  int64
+
+	pieces map[pieceKey]*piece
+
+	// order has the pieces, last used first. A piece is before those that follow it in a sequence,
+	// because without it nobody would find those.
+	order list.List
 }
 
 // pieceLength is the number of positions of a piece, if blocks are not longer.
 const pieceLength = 32
 
-// link is what a piece is found by: the piece before it, the positions of a block, and its tokens.
-type link struct {
+// pieceKey is what a piece is found by: the piece before it, the positions of a block, and its
+// tokens.
+type pieceKey struct {
 	before *piece
 	block  int
 	tokens string
@@ -37,14 +45,18 @@ type link struct {
 
 // piece is the keys and values of some positions, on the host.
 type piece struct {
-	link
-	values []float32 // of each layer K and V, [heads, positions, headDim]
-	place  *list.Element
+	key pieceKey
+
+	// values are of each layer K and V, [heads, positions, headDim].
+	values []float32
+
+	// element is the piece's in Store.order.
+	element *list.Element
 }
 
 // NewStore returns an empty store of at most so many bytes of keys and values.
 func NewStore(bytes int64) *Store {
-	return &Store{most: bytes, pieces: map[link]*piece{}}
+	return &Store{limit: bytes, pieces: map[pieceKey]*piece{}}
 }
 
 // Bytes returns the bytes of the keys and values that are kept.
@@ -56,7 +68,9 @@ func (s *Store) Bytes() int64 {
 
 // Prefix is a kept beginning. It stays valid when the store drops it.
 type Prefix struct {
-	Length int // positions
+	// Length is the number of positions.
+	Length int
+
 	pieces []*piece
 }
 
@@ -65,29 +79,31 @@ type Prefix struct {
 func (s *Store) Find(tokens []int32, block int) Prefix {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	path := s.path(tokens, block)
+	path := s.findPath(tokens, block)
 	return Prefix{Length: len(path) * max(pieceLength, block), pieces: path}
 }
 
-// path returns the pieces of the longest kept beginning and marks them as used.
-func (s *Store) path(tokens []int32, block int) (path []*piece) {
+// findPath returns the pieces of the longest kept beginning and marks them as used.
+func (s *Store) findPath(tokens []int32, block int) (path []*piece) {
 	n := max(pieceLength, block)
-	at := link{block: block}
+	key := pieceKey{block: block}
 	for ; len(tokens) >= n; tokens = tokens[n:] {
-		at.tokens = spell(tokens[:n])
-		p := s.pieces[at]
+		key.tokens = tokenBytes(tokens[:n])
+		p := s.pieces[key]
 		if p == nil {
 			break
 		}
-		path, at.before = append(path, p), p
+		path = append(path, p)
+		key.before = p
 	}
-	for i := range path {
-		s.order.MoveToFront(path[len(path)-1-i].place)
+	for i := len(path) - 1; i >= 0; i-- { // so that the first piece is in front
+		s.order.MoveToFront(path[i].element)
 	}
 	return path
 }
 
-func spell(tokens []int32) string {
+// tokenBytes returns tokens as a text that can be a part of a map's key.
+func tokenBytes(tokens []int32) string {
 	b := make([]byte, 0, 4*len(tokens))
 	for _, t := range tokens {
 		b = binary.LittleEndian.AppendUint32(b, uint32(t))
@@ -102,42 +118,52 @@ func (s *Store) Keep(c *Cache, place int, tokens []int32, block int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := max(pieceLength, block)
-	path := s.path(tokens, block)
-	at := link{block: block}
+	path := s.findPath(tokens, block)
+	key := pieceKey{block: block}
 	if len(path) > 0 {
-		at.before = path[len(path)-1]
+		key.before = path[len(path)-1]
 	}
-	size := 0
-	c.each(place, 0, n, func(_ backend.Backend, _ *tensor.Dense, _, values int) { size += values })
+	size := 0 // of a piece, in values
+	c.visitValues(place, 0, n, func(_ backend.Backend, _ *tensor.Dense, _, values int) {
+		size += values
+	})
+	bytes := int64(4 * size)
 	for from := len(path) * n; from+n <= len(tokens); from += n {
-		if !s.makeRoom(int64(4*size), at.before) {
+		if !s.makeRoom(bytes, key.before) {
 			return
 		}
-		at.tokens = spell(tokens[from : from+n])
-		p := &piece{link: at, values: make([]float32, 0, size)}
-		c.each(place, from, n, func(b backend.Backend, t *tensor.Dense, row, values int) {
+		key.tokens = tokenBytes(tokens[from : from+n])
+		p := &piece{key: key, values: make([]float32, 0, size)}
+		c.visitValues(place, from, n, func(b backend.Backend, t *tensor.Dense, row, values int) {
 			end := len(p.values) + values
 			b.Read(p.values[len(p.values):end], t, row)
 			p.values = p.values[:end]
 		})
-		if p.place = s.order.PushFront(p); at.before != nil {
-			s.order.MoveAfter(p.place, at.before.place)
+
+		p.element = s.order.PushFront(p)
+		if key.before != nil {
+			s.order.MoveAfter(p.element, key.before.element)
 		}
-		s.pieces[at], s.used, at.before = p, s.used+int64(4*size), p
+		s.pieces[key] = p
+		s.used += bytes
+		key.before = p
 	}
 }
 
-// makeRoom drops pieces until there is room for so many bytes more, but none of the path that ends
-// with `last`. It reports whether there is.
+// makeRoom drops the pieces that were not used for longest until there is room for so many bytes
+// more, but none of the path that ends with `last`. It reports whether there is room.
 func (s *Store) makeRoom(bytes int64, last *piece) bool {
-	for s.used+bytes > s.most {
+	for s.used+bytes > s.limit {
 		back := s.order.Back()
-		if back == nil || back.Value.(*piece) == last {
+		if back == nil {
 			return false
 		}
 		p := back.Value.(*piece)
+		if p == last {
+			return false
+		}
 		s.order.Remove(back)
-		delete(s.pieces, p.link)
+		delete(s.pieces, p.key)
 		s.used -= int64(4 * len(p.values))
 	}
 	return true
@@ -149,25 +175,26 @@ func (p Prefix) CopyTo(c *Cache, place int) {
 		return
 	}
 	n := p.Length / len(p.pieces)
-	for i, one := range p.pieces {
-		at := 0
-		c.each(place, i*n, n, func(b backend.Backend, t *tensor.Dense, row, values int) {
-			b.Write(t, row, one.values[at:at+values])
-			at += values
+	for i, piece := range p.pieces {
+		rest := piece.values
+		c.visitValues(place, i*n, n, func(b backend.Backend, t *tensor.Dense, row, values int) {
+			b.Write(t, row, rest[:values])
+			rest = rest[values:]
 		})
 	}
 }
 
-// each calls do for the keys and the values of each layer and head at positions from..from+n-1 of a
-// sequence: with their first row in t and their number of values, which lie side by side.
-func (c *Cache) each(place, from, n int,
-	do func(b backend.Backend, t *tensor.Dense, row, values int)) {
+// visitValues calls visit for the keys and the values of each layer and head at positions
+// from..from+n-1 of a sequence: with their first row in t and their number of values, which lie
+// side by side.
+func (c *Cache) visitValues(place, from, n int,
+	visit func(b backend.Backend, t *tensor.Dense, row, values int)) {
 	for layer := range c.K {
 		for _, t := range []*tensor.Dense{c.K[layer], c.V[layer]} {
 			heads := t.Shape()[1]
 			for head := range heads {
 				row := (place*heads+head)*c.Length + from
-				do(t.Engine().(backend.Backend), t, row, n*backend.Width(t))
+				visit(t.Engine().(backend.Backend), t, row, n*backend.Width(t))
 			}
 		}
 	}
