@@ -13,23 +13,24 @@ import (
 // Rows are the positions that a pass computes, for several sequences. Activations are in this
 // order: row i is position Pos[i] of its segment's sequence.
 type Rows struct {
+	// Segs are the segments, consecutive rows of one sequence, and Pos, [rows], the positions.
 	Segs []backend.Segment
 	Pos  []int32
 
-	// Seen is the number of keys that the rows of each segment attend to, [segments], if lengths
-	// differ; empty: the number given to the call.
+	// Seen, [segments], is the number of keys that the rows of each segment attend to, if lengths
+	// differ; empty means the number given to the call.
 	Seen []int
 
 	// Causal makes Add begin a new segment after a gap in the positions, because causal and local
 	// attention only know the position of a segment's first row.
 	Causal bool
 
-	// RotaryPos are the positions by which the rows are rotated, [rows], where these are not Pos;
-	// empty: they are Pos.
+	// RotaryPos, [rows], are the positions by which the rows are rotated, where these are not Pos;
+	// empty means that they are Pos.
 	RotaryPos []int32
 
-	turned  turned
-	shadows shadows
+	rotations rotations
+	shadows   shadows
 }
 
 // Len returns the number of rows.
@@ -37,26 +38,37 @@ func (r *Rows) Len() int { return len(r.Pos) }
 
 // Reset removes all rows.
 func (r *Rows) Reset() {
-	r.Segs, r.Pos, r.Seen, r.RotaryPos = r.Segs[:0], r.Pos[:0], r.Seen[:0], r.RotaryPos[:0]
-	r.turned.of, r.shadows.list = nil, r.shadows.list[:0]
+	r.Segs = r.Segs[:0]
+	r.Pos = r.Pos[:0]
+	r.Seen = r.Seen[:0]
+	r.RotaryPos = r.RotaryPos[:0]
+	r.rotations.source = nil
+	r.shadows.list = r.shadows.list[:0]
 }
 
 // Add adds a row. Rows of one sequence must follow each other.
 func (r *Rows) Add(seq int, pos int32) {
-	n := len(r.Segs)
-	if n == 0 || r.Segs[n-1].Seq != seq || r.shadow(n-1) != nil ||
-		r.Causal && r.Pos[len(r.Pos)-1]+1 != pos {
+	if r.beginsSegment(seq, pos) {
 		r.Segs = append(r.Segs, backend.Segment{Seq: seq, Row: len(r.Pos), Pos: int(pos)})
-		n++
 	}
-	r.Segs[n-1].Rows++
+	r.Segs[len(r.Segs)-1].Rows++
 	r.Pos = append(r.Pos, pos)
+}
+
+// beginsSegment reports whether a row cannot be one of the last segment.
+func (r *Rows) beginsSegment(seq int, pos int32) bool {
+	last := len(r.Segs) - 1
+	if last < 0 || r.Segs[last].Seq != seq || r.shadow(last) != nil {
+		return true
+	}
+	return r.Causal && r.Pos[len(r.Pos)-1]+1 != pos
 }
 
 // Pick sets r to some rows of from, ascending indexes.
 func (r *Rows) Pick(from *Rows, rows []int32) {
 	r.Reset()
-	r.Causal, r.shadows.qkv = from.Causal, from.shadows.qkv
+	r.Causal = from.Causal
+	r.shadows.qkv = from.shadows.qkv
 	seg := 0
 	for _, i := range rows {
 		for int(i) >= from.Segs[seg].Row+from.Segs[seg].Rows {
@@ -78,13 +90,20 @@ func (r *Rows) Pick(from *Rows, rows []int32) {
 
 // Layer is the shape of one attention layer. Rotary is nil for networks with learned positions.
 type Layer struct {
-	Heads, HeadDim int
-	KV             int // number of key and value heads; 0 means Heads
-	Causal         bool
-	Block          int  // with Causal, see backend.Heads
-	Window         int  // see backend.Heads; needs Rows.Causal
-	BF16           bool // see backend.Heads
-	Rotary         *backend.Rotary
+	Heads   int
+	HeadDim int
+
+	// KV is the number of key and value heads; 0 means Heads.
+	KV int
+
+	// Causal, Block, Window and BF16 are those of backend.Heads. Block needs Causal, and Window needs
+	// Rows.Causal.
+	Causal bool
+	Block  int
+	Window int
+	BF16   bool
+
+	Rotary *backend.Rotary
 }
 
 // Apply writes the keys and values in qkv [rows, (heads+2*kv)*headDim] to their positions in k and
@@ -97,11 +116,12 @@ func (a Layer) Apply(b backend.Backend, dst, q, k, v, qkv *tensor.Dense, rows *R
 
 // SplitQKV is the first half of Apply: it writes keys and values to k and v, and queries to q.
 func (a Layer) SplitQKV(b backend.Backend, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
-	if rows.shadows.qkv = qkv; len(rows.RotaryPos) == 0 || a.Rotary == nil {
+	rows.shadows.qkv = qkv // of which shadows need single rows later
+	if len(rows.RotaryPos) == 0 || a.Rotary == nil {
 		b.SplitHeads(q, k, v, qkv, rows.Segs, rows.Pos, a.Shape(keys), a.Rotary)
 		return
 	}
-	for i, table := range rows.tables(b, a.Rotary) {
+	for i, table := range rows.rotationTables(b, a.Rotary) {
 		b.SplitHeads(q, k, v, qkv, rows.Segs[i:i+1], rows.Pos, a.Shape(keys), table)
 	}
 }
@@ -114,12 +134,12 @@ func (a Layer) Attend(b backend.Backend, dst, q, k, v *tensor.Dense, rows *Rows,
 		return
 	}
 	for first := 0; first < len(rows.Segs); {
-		end := first + 1
 		if s := rows.shadow(first); s != nil {
 			a.attendShadow(b, dst, q, k, v, rows, first, s)
-			first = end
+			first++
 			continue
 		}
+		end := first + 1
 		for end < len(rows.Segs) && rows.Seen[end] == rows.Seen[first] && rows.shadow(end) == nil {
 			end++
 		}
@@ -130,6 +150,14 @@ func (a Layer) Attend(b backend.Backend, dst, q, k, v *tensor.Dense, rows *Rows,
 
 // Shape returns the backend's form of the layer, for attention over keys 0..keys-1.
 func (a Layer) Shape(keys int) backend.Heads {
-	return backend.Heads{Heads: a.Heads, HeadDim: a.HeadDim, KV: a.KV, Keys: keys, Causal: a.Causal,
-		Block: a.Block, Window: a.Window, BF16: a.BF16}
+	return backend.Heads{
+		Heads:   a.Heads,
+		HeadDim: a.HeadDim,
+		KV:      a.KV,
+		Keys:    keys,
+		Causal:  a.Causal,
+		Block:   a.Block,
+		Window:  a.Window,
+		BF16:    a.BF16,
+	}
 }

@@ -10,11 +10,15 @@ import (
 // them separately: because they normalise all heads together, or because the rows of one attention
 // come from different layers.
 type Buffer struct {
-	T *tensor.Dense // [rows, heads*headDim]
+	// T is [rows, heads*headDim].
+	T *tensor.Dense
 
-	byHead *tensor.Dense // the same memory, [rows*heads, headDim]
+	// byHead is the same memory, [rows*heads, headDim].
+	byHead *tensor.Dense
 	heads  int
-	to     []int32
+
+	// targets has, for each row of byHead, the row to which Put copies it.
+	targets []int32
 }
 
 // Grow makes room for `rows` rows.
@@ -35,23 +39,23 @@ func (f *Buffer) Grow(b backend.Backend, rows, heads, headDim int) {
 func (f *Buffer) Put(b backend.Backend, dst *tensor.Dense, n int,
 	place func(i int) (seq, pos int)) {
 	length := dst.Shape()[2]
-	f.to = f.to[:0]
+	f.targets = f.targets[:0]
 	for i := range n {
 		seq, pos := place(i)
 		for h := range f.heads {
-			f.to = append(f.to, int32((seq*f.heads+h)*length+pos))
+			f.targets = append(f.targets, int32((seq*f.heads+h)*length+pos))
 		}
 	}
-	b.Scatter(dst, f.byHead, f.to)
+	b.Scatter(dst, f.byHead, f.targets)
 }
 
 // PutRows is Put for the rows of a pass.
 func (f *Buffer) PutRows(b backend.Backend, dst *tensor.Dense, rows *Rows) {
-	s := 0
+	segment := 0
 	f.Put(b, dst, rows.Len(), func(i int) (seq, pos int) {
-		for i >= rows.Segs[s].Row+rows.Segs[s].Rows {
-			s++
+		for i >= rows.Segs[segment].Row+rows.Segs[segment].Rows {
+			segment++
 		}
-		return rows.Segs[s].Seq, int(rows.Pos[i])
+		return rows.Segs[segment].Seq, int(rows.Pos[i])
 	})
 }
