@@ -19,26 +19,41 @@ import (
 
 // Header is the first line of a trace.
 type Header struct {
-	Version int     `json:"trace"`
-	Model   string  `json:"model"`
-	Sampler string  `json:"sampler"`
-	Seed    uint64  `json:"seed"`
-	Shape   []int   `json:"shape"` // length, or rows and columns
-	Hole    string  `json:"hole"`  // shows a masked position
-	Known   []Piece `json:"known"` // positions known before the first step
-	// how many of them are around every text of the model, and do not count in its length
+	Version int    `json:"trace"`
+	Model   string `json:"model"`
+	Sampler string `json:"sampler"`
+	Seed    uint64 `json:"seed"`
+
+	// Shape is [length], or [rows, columns].
+	Shape []int `json:"shape"`
+
+	// Hole shows a masked position.
+	Hole string `json:"hole"`
+
+	// Known are the positions known before the first step.
+	Known []Piece `json:"known"`
+
+	// Around is the number of those that are around every text of the model, and do not count in its
+	// length.
 	Around int    `json:"around,omitempty"`
 	Recipe string `json:"recipe,omitempty"`
 }
 
 // Step is one step of one sample, a line.
 type Step struct {
-	Sample int     `json:"sample"`
-	Step   int     `json:"step"`
-	Steps  int     `json:"steps"` // the most it can take
+	Sample int `json:"sample"`
+	Step   int `json:"step"`
+
+	// Steps is the most that it can take.
+	Steps int `json:"steps"`
+
 	Opened []Piece `json:"opened"`
-	Closed []int   `json:"closed,omitempty"` // positions masked again, after Opened
-	// positions that became two masks or were removed, before Opened, whose positions are new
+
+	// Closed are positions that were masked again, after Opened.
+	Closed []int `json:"closed,omitempty"`
+
+	// Resized are positions that became masks or were removed, before Opened, whose positions are the
+	// new ones.
 	Resized []generate.Resize `json:"resized,omitempty"`
 	Done    bool              `json:"done,omitempty"`
 }
@@ -57,27 +72,44 @@ func (s *Step) Apply(tokens []int32, mask int32) []int32 {
 
 // Piece is an open position.
 type Piece struct {
-	Position int    `json:"position"`
-	Token    int32  `json:"token"`
-	Piece    string `json:"piece,omitempty"` // "" for a token of an image
-	// in place of Piece, if the token is part of a rune; empty if it is not shown
+	Position int   `json:"position"`
+	Token    int32 `json:"token"`
+
+	// Piece is the token's text, "" for a token of an image.
+	Piece string `json:"piece,omitempty"`
+
+	// Bytes are in place of Piece if the token is part of a rune; empty if it is not shown.
 	Bytes []byte `json:"bytes,omitzero"`
-	// its probability when it opened, if the sampler reports it
-	P     *float64 `json:"p,omitempty"`
-	Stage int      `json:"stage,omitempty"` // stage of partial caching
+
+	// P is its probability when it opened, if the sampler reports it.
+	P *float64 `json:"p,omitempty"`
+
+	// Stage is the stage of partial caching.
+	Stage int `json:"stage,omitempty"`
 }
 
+// version is that of the format.
 const version = 1
 
 // NewHeader returns the header of a trace of samples of r, which its Check has completed. name is
 // the model's; hole stands for a masked position; t is nil if tokens are not text.
 func NewHeader(s model.Spec, r generate.Request, t tokenizers.Tokenizer, name, hole string) Header {
-	h := Header{Version: version, Model: name, Sampler: r.Get("sampler"), Seed: r.Seed, Shape: s.Shape,
-		Hole: hole, Known: []Piece{}, Around: s.SpecialCount(), Recipe: r.String()}
+	h := Header{
+		Version: version,
+		Model:   name,
+		Sampler: r.Get("sampler"),
+		Seed:    r.Seed,
+		Shape:   s.Shape,
+		Hole:    hole,
+		Known:   []Piece{},
+		Around:  s.SpecialCount(),
+		Recipe:  r.String(),
+	}
 	if r.Length != s.Length() {
 		h.Shape = []int{r.Length}
 	}
-	if n := len(s.BeforeText); len(r.Known) >= n && !slices.Equal(r.Known[:n], s.BeforeText) {
+	n := len(s.BeforeText)
+	if len(r.Known) >= n && !slices.Equal(r.Known[:n], s.BeforeText) {
 		h.Around = 0 // of messages, around which a chat template alone puts tokens
 	}
 	for position, token := range r.Known {
@@ -91,12 +123,14 @@ func NewHeader(s model.Spec, r generate.Request, t tokenizers.Tokenizer, name, h
 // newPiece returns a position with its token's text.
 func newPiece(t tokenizers.Tokenizer, position int, token int32) Piece {
 	piece := Piece{Position: position, Token: token}
-	if t != nil {
-		if text, ok := t.Token(token); ok && text != "" && utf8.ValidString(text) {
-			piece.Piece = text
-		} else {
-			piece.Bytes = []byte(text)
-		}
+	if t == nil {
+		return piece
+	}
+	text, ok := t.Token(token)
+	if ok && text != "" && utf8.ValidString(text) {
+		piece.Piece = text
+	} else {
+		piece.Bytes = []byte(text)
 	}
 	return piece
 }
@@ -139,17 +173,24 @@ func (w *Writer) Write(step *generate.Step) error {
 
 // NewStep returns the line of a sequence after a step; t is as for NewHeader.
 func NewStep(s *generate.Sequence, t tokenizers.Tokenizer) Step {
-	l := Step{Sample: s.Index, Step: s.N, Steps: s.Steps, Opened: []Piece{}, Closed: s.Closed,
-		Resized: slices.Clone(s.Resized), Done: s.Done}
+	line := Step{
+		Sample:  s.Index,
+		Step:    s.N,
+		Steps:   s.Steps,
+		Opened:  []Piece{},
+		Closed:  s.Closed,
+		Resized: slices.Clone(s.Resized),
+		Done:    s.Done,
+	}
 	for _, o := range slices.Concat(s.Opened, s.Replaced) {
 		piece := newPiece(t, o.Position, o.Token)
 		if p := math.Exp(o.LogP); !math.IsNaN(p) {
 			piece.P = &p
 		}
 		piece.Stage = o.Stage
-		l.Opened = append(l.Opened, piece)
+		line.Opened = append(line.Opened, piece)
 	}
-	return l
+	return line
 }
 
 // Close makes the file appear under its name.
@@ -164,7 +205,8 @@ func (w *Writer) Discard() { w.file.Discard() }
 // Openings records when each position of a run's sequences opened. The zero value is ready to use.
 // One goroutine at a time may use one.
 type Openings struct {
-	of map[int]*Opening // by the number of the request
+	// byNumber has the sequences by the number of their request.
+	byNumber map[int]*Opening
 }
 
 // Opening records when the positions of one sequence opened.
@@ -179,15 +221,15 @@ type Opening struct {
 
 // Add records a step. Steps must come in order, each once.
 func (o *Openings) Add(step *generate.Step) {
-	if o.of == nil {
-		o.of = map[int]*Opening{}
+	if o.byNumber == nil {
+		o.byNumber = map[int]*Opening{}
 	}
 	for _, q := range step.Sequences {
-		a := o.of[q.Number]
+		a := o.byNumber[q.Number]
 		if a == nil || q.N <= 1 {
 			a = &Opening{Steps: make([]int, q.LengthBefore),
 				LogP: slices.Repeat(LogProbs{math.NaN()}, q.LengthBefore)}
-			o.of[q.Number] = a
+			o.byNumber[q.Number] = a
 		}
 		if q.Done && !q.Finished { // it took no part in the step
 			continue
@@ -195,18 +237,20 @@ func (o *Openings) Add(step *generate.Step) {
 		a.Steps = generate.ApplyResizes(a.Steps, q.Resized, 0)
 		a.LogP = generate.ApplyResizes(a.LogP, q.Resized, math.NaN())
 		for _, opened := range slices.Concat(q.Opened, q.Replaced) {
-			a.Steps[opened.Position], a.LogP[opened.Position] = q.N, opened.LogP
+			a.Steps[opened.Position] = q.N
+			a.LogP[opened.Position] = opened.LogP
 		}
 		for _, p := range q.Closed {
-			a.Steps[p], a.LogP[p] = 0, math.NaN()
+			a.Steps[p] = 0
+			a.LogP[p] = math.NaN()
 		}
 	}
 }
 
 // Take returns the record of a sequence and removes it.
 func (o *Openings) Take(number int) *Opening {
-	a := o.of[number]
-	delete(o.of, number)
+	a := o.byNumber[number]
+	delete(o.byNumber, number)
 	return a
 }
 
@@ -239,7 +283,8 @@ func (l *LogProbs) UnmarshalJSON(data []byte) error {
 	}
 	*l = make(LogProbs, len(list))
 	for i, p := range list {
-		if (*l)[i] = math.NaN(); p != nil {
+		(*l)[i] = math.NaN()
+		if p != nil {
 			(*l)[i] = *p
 		}
 	}

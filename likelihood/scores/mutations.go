@@ -139,8 +139,8 @@ func LogOdds(ctx context.Context, m *unmask.Model, tokens []int32, list []Mutati
 	return odds, nil
 }
 
-// logOddsAt returns the log-odds of the change at a position that the mutation has. The sum over all
-// tokens is the same for both, so logits do.
+// logOddsAt returns the log-odds of the change at a position that the mutation has. The sum over
+// all tokens is the same for both, so logits do.
 func (m Mutation) logOddsAt(position int, logits []float32) float64 {
 	i := slices.IndexFunc(m.changes, func(c change) bool { return c.position == position })
 	c := m.changes[i]
