@@ -27,7 +27,7 @@ func openInception(name string, o Options) (*inception.Model, *weights.Set, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := weightsOf(file)
+	set, err := openWeights(file)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,8 +64,8 @@ func inceptionFile(name string) (string, error) {
 // maxInception is the largest file of weights in bytes; the published ones have 95 MB.
 const maxInception = 1 << 30
 
-// weightsOf opens a safetensors file, or reads a PyTorch file into memory.
-func weightsOf(file string) (*weights.Set, error) {
+// openWeights opens a safetensors file, or reads a PyTorch file into memory.
+func openWeights(file string) (*weights.Set, error) {
 	if strings.HasSuffix(file, ".safetensors") {
 		return weights.Open(file)
 	}

@@ -35,17 +35,19 @@ type Report struct {
 	DTypes map[string]int `json:"dtypes"` // number of tensors of each type
 	Bytes  int            `json:"bytes"`
 
-	// Bytes of memory that the weights take, by precision; and of a model of text, about how many
-	// multiplications a pass over Positions positions is.
-	Memory          map[string]int64 `json:"memory,omitempty"`
-	Multiplications int64            `json:"multiplications,omitempty"`
-	Positions       int              `json:"positions,omitempty"`
+	// Memory is how many bytes the weights take, by precision.
+	Memory map[string]int64 `json:"memory,omitempty"`
 
-	// Of a model that generates, the run where nothing else is asked for, and others by name.
+	// Multiplications is about how many a pass of a model of text over Positions positions is.
+	Multiplications int64 `json:"multiplications,omitempty"`
+	Positions       int   `json:"positions,omitempty"`
+
+	// Recipe is the run of a model that generates where nothing else is asked for, and Presets are
+	// others by name.
 	Recipe  string            `json:"recipe,omitempty"`
 	Presets map[string]string `json:"presets,omitempty"`
 
-	// Of an exact model, the entropy of a sequence and its standard error, nats.
+	// Entropy is that of a sequence of an exact model, with its standard error, in nats.
 	Entropy      *float64 `json:"entropy,omitempty"`
 	EntropyError float64  `json:"entropy_error,omitempty"`
 
@@ -53,24 +55,26 @@ type Report struct {
 }
 
 // Inspect describes what is at name: a model, a judge of text or of pictures, a codec of pictures
-// or a text encoder. It reads headers and small tensors, not the values of large matrices.
-// As is the kind to read them as, see unmask.Options.
-func Inspect(ctx context.Context, name, as string, progress func(hub.Progress)) (*Report, error) {
+// or a text encoder. It reads headers and small tensors, not the values of large matrices, so it
+// takes a second whatever the model's size. kind is the kind to read it as, see unmask.Options.
+func Inspect(ctx context.Context, name, kind string,
+	progress func(hub.Progress)) (*Report, error) {
 	if catalog.IsExact(name) {
 		return inspectExact(ctx, name)
 	}
-	device := reading{plain.New().(*plain.Device), new(atomic.Int64)}
-	device.left.Store(mostSmall)
-	o := unmask.Options{Backend: device, Progress: progress, As: as}
+	device := inspectDevice{plain.New().(*plain.Device), new(atomic.Int64)}
+	device.budget.Store(maxKept)
+	o := unmask.Options{Backend: device, Progress: progress, As: kind}
 	r := &Report{Model: name, DTypes: map[string]int{}}
 	set, err := r.inspectFiles(ctx, name, o)
 	if err != nil {
 		return nil, err
 	}
 	defer set.Close()
-	for _, n := range set.Names() {
-		t, _ := set.Get(n)
-		if t.Name != n { // another name of a tensor
+
+	for _, name := range set.Names() {
+		t, _ := set.Get(name)
+		if t.Name != name { // another name of a tensor
 			continue
 		}
 		r.DTypes[string(t.DType)]++
@@ -86,41 +90,47 @@ func Inspect(ctx context.Context, name, as string, progress func(hub.Progress)) 
 	for _, p := range []backend.Precision{backend.F32, backend.BF16, backend.Int8} {
 		r.Memory[p.String()] = footprint.WeightBytes(set)(p)
 	}
-	for _, d := range slices.Sorted(maps.Keys(r.DTypes)) {
-		if q, ok := quant.Parse(d); ok && q != q.ProductType() {
-			how := "the same values"
-			if q.LosesPrecision() {
-				how = "rounded to a 127th of the largest of 32 values"
-			}
-			r.Notes = append(r.Notes, fmt.Sprintf("%v is held in memory as %v: %s", q, q.ProductType(), how))
+	for _, dtype := range slices.Sorted(maps.Keys(r.DTypes)) {
+		q, ok := quant.Parse(dtype)
+		if !ok || q == q.ProductType() {
+			continue
 		}
+		difference := "the same values"
+		if q.LosesPrecision() {
+			difference = "rounded to a 127th of the largest of 32 values"
+		}
+		r.Notes = append(r.Notes, fmt.Sprintf("%v is held in memory as %v: %s", q, q.ProductType(),
+			difference))
 	}
 	return r, nil
 }
 
 // ConvertToGGUF is gguf.Convert, but refuses a folder that the loader refuses, and one whose model
 // or tokenizer would be another in the file.
-func ConvertToGGUF(ctx context.Context, dir, file, recipe string) error {
+func ConvertToGGUF(ctx context.Context, dir, file, mixture string) error {
 	if err := atomicfile.CheckPlace(file); err != nil {
 		return err
 	}
 	hidden := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".tmp.gguf")
-	if err := gguf.Convert(ctx, dir, hidden, recipe); err != nil {
+	if err := gguf.Convert(ctx, dir, hidden, mixture); err != nil {
 		return err
 	}
 	defer os.Remove(hidden)
-	want, err := Inspect(ctx, dir, "", nil)
+	original, err := Inspect(ctx, dir, "", nil)
 	if err != nil {
 		return err
 	}
-	got, err := Inspect(ctx, hidden, "", nil)
+	converted, err := Inspect(ctx, hidden, "", nil)
 	if err == nil {
-		err = want.sameIn(got)
+		err = original.checkConverted(converted)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	return cmp.Or(os.Rename(hidden, file), atomicfile.SyncDir(filepath.Dir(file)))
+	if err := os.Rename(hidden, file); err != nil {
+		return err
+	}
+	return atomicfile.SyncDir(filepath.Dir(file))
 }
 
 // probes are texts that tokenizers divide or change in different ways.
@@ -128,29 +138,33 @@ var probes = []string{"Hello HELLO world", "e\u0301 \u212b \ufb01", "  two blank
 	"1234567 x\u00b2", "a,b (c)!? x_y", "line\r\n\n  next\u2028\u00a0", "\u65e5\u672c\u8a9e",
 	"\U0001f469\u200d\U0001f467"}
 
-// sameIn returns an error unless the GGUF file made from a model is of the same one. Its vocabulary
-// has the rows of padding too.
-func (r *Report) sameIn(file *Report) error {
+// checkConverted returns an error unless the GGUF file made from a model is of the same one. Its
+// vocabulary has the rows of padding too.
+func (r *Report) checkConverted(file *Report) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Sizes)) {
-		was, is := r.Sizes[name], file.Sizes[name]
-		if is != was && name != "vocabulary" {
-			return fmt.Errorf("%s is %d in a GGUF file, want %d", name, is, was)
+		want := r.Sizes[name]
+		if got := file.Sizes[name]; got != want && name != "vocabulary" {
+			return fmt.Errorf("%s is %d in a GGUF file, want %d", name, got, want)
 		}
 	}
-	if was, is := fmt.Sprint(r.Recipe, r.Presets), fmt.Sprint(file.Recipe, file.Presets); is != was {
-		return fmt.Errorf("recipe is %s in a GGUF file, want %s", is, was)
+	want := fmt.Sprint(r.Recipe, r.Presets)
+	if got := fmt.Sprint(file.Recipe, file.Presets); got != want {
+		return fmt.Errorf("recipe is %s in a GGUF file, want %s", got, want)
 	}
 	if file.Tokenizer == "" && r.Tokenizer != "tokenizer.json" { // no other is taken
 		return nil
 	}
+
 	texts := probes
 	for id := range r.text.VocabSize() {
 		token, _ := r.text.Token(int32(id))
 		texts = append(texts, "a"+token+"b "+token+" c") // an added token may need or take blanks
 	}
 	for _, text := range texts {
-		was, _ := r.text.EncodeSpecial(text)
-		if is, _ := file.text.EncodeSpecial(text); !slices.Equal(is, was) { // errors have no ids
+		// A text that a tokenizer refuses has no ids.
+		want, _ := r.text.EncodeSpecial(text)
+		got, _ := file.text.EncodeSpecial(text)
+		if !slices.Equal(got, want) {
 			return fmt.Errorf("tokenizer.json: %.40q has other tokens in a GGUF file, want a tokenizer that "+
 				"it can hold", text)
 		}
@@ -158,47 +172,54 @@ func (r *Report) sameIn(file *Report) error {
 	return nil
 }
 
-// inspectFiles loads what is at name as whatever it may be. The error is that of a model.
+// inspectFiles loads what is at name as whatever it may be: a model first, then a judge of text, a
+// judge of pictures, a codec and a text encoder. If it is none of them, the error is that of a
+// model, which is what most users meant.
 func (r *Report) inspectFiles(ctx context.Context, name string, o unmask.Options) (*weights.Set,
 	error) {
-	m, err := unmask.Load(ctx, name, o)
-	if err == nil {
-		r.Info, r.Presets = m.Info, m.Presets
+	m, modelErr := unmask.Load(ctx, name, o)
+	if modelErr == nil {
 		recipe, err := m.Defaults()
 		if err != nil {
 			m.Source.Set.Close()
 			return nil, err
 		}
-		r.Recipe, r.text = recipe.String(), m.Text
+		r.Info = m.Info
+		r.Presets = m.Presets
+		r.Recipe = recipe.String()
+		r.text = m.Text
 		if m.Text != nil {
 			r.Positions = m.Spec().DefaultLength()
 		}
 		return m.Source.Set, nil
 	}
-	judge, none := LoadTextJudge(ctx, name, Options{Backend: o.Backend})
-	if none == nil {
+	if judge, err := LoadTextJudge(ctx, name, Options{Backend: o.Backend}); err == nil {
 		r.Info = judge.Info()
 		return judge.Source().Set, nil
 	}
-	if x, set, none := openInception(name, Options{Backend: o.Backend}); none == nil {
-		r.Info = model.Info{Architecture: "inception-v3, a judge of pictures",
-			Parameters: model.Parameters(set.Names(), set),
-			Sizes:      map[string]int{"features": x.Width(), "classes": inception.Classes}}
+	if x, set, err := openInception(name, Options{Backend: o.Backend}); err == nil {
+		r.Info = model.Info{
+			Architecture: "inception-v3, a judge of pictures",
+			Parameters:   model.Parameters(set.Names(), set),
+			Sizes:        map[string]int{"features": x.Width(), "classes": inception.Classes},
+		}
 		return set, nil
 	}
-	src, none := catalog.Open(ctx, name, o.Progress)
-	if none != nil {
-		return nil, err
+	src, err := catalog.Open(ctx, name, o.Progress)
+	if err != nil {
+		return nil, modelErr
 	}
-	if r.Info, none = model.InspectCodec(src, model.Options{Backend: o.Backend}); none == nil {
+	if info, err := model.InspectCodec(src, model.Options{Backend: o.Backend}); err == nil {
+		r.Info = info
 		return src.Set, nil
 	}
-	if text, tokenizer, none := clip.Open(src, model.Options{Backend: o.Backend}); none == nil {
-		r.Info = encoderInfo(src, text, tokenizer)
-		return src.Set, nil
+	text, tokenizer, err := clip.Open(src, model.Options{Backend: o.Backend})
+	if err != nil {
+		src.Set.Close()
+		return nil, modelErr
 	}
-	src.Set.Close()
-	return nil, err
+	r.Info = encoderInfo(src, text, tokenizer)
+	return src.Set, nil
 }
 
 // encoderInfo describes a text encoder.
@@ -223,10 +244,14 @@ func inspectExact(ctx context.Context, name string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Model: name, Info: m.Info, DTypes: map[string]int{}}
 	nats, deviation := m.Denoiser.(*exact.Denoiser).Model.Entropy()
-	r.Entropy, r.EntropyError = &nats, deviation
-	return r, nil
+	return &Report{
+		Model:        name,
+		Info:         m.Info,
+		DTypes:       map[string]int{},
+		Entropy:      &nats,
+		EntropyError: deviation,
+	}, nil
 }
 
 // String returns a line for each field.

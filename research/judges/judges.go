@@ -87,9 +87,9 @@ func (j *Judge) Retokenizer() (*metrics.Retokenizer, error) {
 	return r, nil
 }
 
-// identity returns a model's name with its fingerprint; for an exact model, which has no files, the
-// name alone.
-func identity(name string, src *model.Source) (string, error) {
+// nameWithFingerprint returns a model's name with its fingerprint; for an exact model, which has no
+// files, the name alone.
+func nameWithFingerprint(name string, src *model.Source) (string, error) {
 	if src == nil {
 		return name, nil
 	}

@@ -27,17 +27,17 @@ func TestJudgeKnows(t *testing.T) {
 		require.NoError(t, err)
 		return data
 	}
-	require.NoError(t, judge.shares(1024, tokens.Decode))
-	require.NoError(t, judge.shares(1024, func(ids []int32) string { // without one token
+	require.NoError(t, judge.checkVocabulary(1024, tokens.Decode))
+	require.NoError(t, judge.checkVocabulary(1024, func(ids []int32) string { // without one token
 		return strings.ReplaceAll(tokens.Decode(ids), "dog", "cat")
 	}))
-	err = judge.shares(33, func([]int32) string { return "L" })
+	err = judge.checkVocabulary(33, func([]int32) string { return "L" })
 	require.EqualError(t, err, `judge: token 16 is "1" in the judge's vocabulary and "L" in the `+
 		`model's, want a judge with the model's vocabulary`)
-	require.NoError(t, judge.knows(line(ids, "Lily saw a dog.")))
-	require.NoError(t, judge.knows(line(append([]int32{0}, ids...), " Lily saw a dog.\n")))
-	require.NoError(t, judge.knows(line(ids, "")))
-	require.NoError(t, judge.knows([]byte("{")))
-	require.ErrorContains(t, judge.knows(line([]int32{5, 6, 7}, "EVQ")),
+	require.NoError(t, judge.checkLine(line(ids, "Lily saw a dog.")))
+	require.NoError(t, judge.checkLine(line(append([]int32{0}, ids...), " Lily saw a dog.\n")))
+	require.NoError(t, judge.checkLine(line(ids, "")))
+	require.NoError(t, judge.checkLine([]byte("{")))
+	require.ErrorContains(t, judge.checkLine(line([]int32{5, 6, 7}, "EVQ")),
 		"want a judge with the model's vocabulary, or --mdlm to judge the text")
 }

@@ -80,8 +80,8 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 		seed uint64
 		id   int
 	}
-	seen := map[sample]int{} // line number of each sample
-	var ids [][]int32        // that wait
+	lineOf := map[sample]int{}
+	var ids [][]int32 // of the samples that wait to be judged
 	var texts []string
 	judged := 0
 	flush := func() (err error) {
@@ -91,16 +91,18 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 			err = s.Add(ctx, ids)
 		}
 		judged += len(ids)
-		ids, texts = ids[:0], texts[:0]
+		ids = ids[:0]
+		texts = texts[:0]
 		return err
 	}
 	err = eachLine(in, func(line int, l textLine) error {
 		n = line
-		if line := seen[sample{l.Seed, *l.ID}]; line > 0 {
+		key := sample{l.Seed, *l.ID}
+		if first := lineOf[key]; first > 0 {
 			return fmt.Errorf("sample %d of seed %d is on line %d already, want each once", *l.ID, l.Seed,
-				line)
+				first)
 		}
-		seen[sample{l.Seed, *l.ID}] = n
+		lineOf[key] = line
 		if each != nil {
 			each(l.Text, judged)
 		}
@@ -108,7 +110,9 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 			short++
 			return nil
 		}
-		if ids, texts = append(ids, l.IDs), append(texts, l.Text); len(ids) < textBatch {
+		ids = append(ids, l.IDs)
+		texts = append(texts, l.Text)
+		if len(ids) < textBatch {
 			return nil
 		}
 		if err := flush(); err != nil {
@@ -122,6 +126,7 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 	return n, short, err
 }
 
+// parseTextLine reads a line and checks that it is a finished sample of unmask text --json.
 func parseTextLine(line []byte) (l textLine, err error) {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return l, errors.New("empty, want a JSON object with id, ids and text")

@@ -13,31 +13,30 @@ import (
 	"unmask/research/experiments"
 )
 
-// sized is implemented by networks that take pictures of one size.
-type sized interface {
+// sizeChecker is implemented by networks that take pictures of one size.
+type sizeChecker interface {
 	// CheckSize returns an error for a picture of another size.
 	CheckSize(p *images.Image) error
 }
 
 // checkPictures decodes the files of dir, on all processors, before x, which is much slower,
-// computes their features. It returns the error of the first file that x would refuse. Fewer than 2
-// files have no covariance.
+// computes their features: a broken file among thousands is found in seconds, not after an hour. It
+// returns the error of the first file that x would refuse. Fewer than 2 files have no covariance.
 func checkPictures(ctx context.Context, x experiments.Network, dir string, files []string) error {
 	if len(files) < 2 {
 		return fmt.Errorf("%s: pictures is %d, want at least 2", dir, len(files))
 	}
-	width := runtime.GOMAXPROCS(0)
-	for first := 0; first < len(files); first += width {
+	for group := range slices.Chunk(files, runtime.GOMAXPROCS(0)) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		bad := make([]error, min(width, len(files)-first))
+		errs := make([]error, len(group))
 		var work sync.WaitGroup
-		for i := range bad {
-			work.Go(func() { bad[i] = checkPicture(x, files[first+i]) })
+		for i, name := range group {
+			work.Go(func() { errs[i] = checkPicture(x, name) })
 		}
 		work.Wait()
-		for _, err := range bad {
+		for _, err := range errs {
 			if err != nil {
 				return err
 			}
@@ -51,7 +50,7 @@ func checkPicture(x experiments.Network, name string) error {
 	if err != nil {
 		return err
 	}
-	if s, ok := x.(sized); ok {
+	if s, ok := x.(sizeChecker); ok {
 		if err := s.CheckSize(p); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -22,10 +22,10 @@ func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps
 	seed uint64) (samplers.Schedule, error) {
 	var data [][]int32
 	err := eachLine(samples, func(n int, l textLine) error {
-		switch {
-		case n > maxScheduleData:
+		if n > maxScheduleData {
 			return fmt.Errorf("there are more samples, want at most %d", maxScheduleData)
-		case len(l.IDs) < 2:
+		}
+		if len(l.IDs) < 2 {
 			return fmt.Errorf("ids has %d tokens, want at least 2", len(l.IDs))
 		}
 		data = append(data, l.IDs)
@@ -52,18 +52,54 @@ func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps
 // positions; if they are few, up to 8 sets are tried for each sequence.
 func MeasureProfile(ctx context.Context, d model.Denoiser, data [][]int32, seed uint64) ([]float64,
 	error) {
-	spec := d.Spec()
+	orders, err := maskOrders(d.Spec(), data, seed)
+	if err != nil {
+		return nil, err
+	}
+	length := len(data[0])
+	profile := []float64{0} // with no position masked, dropped at the end
+	levels := min(length, profileLevels)
+	for level := range levels {
+		masked := 1 + level*(length-1)/max(1, levels-1)
+		sets := min(length/masked, profileSets)
+		sum := 0.0
+		for i, tokens := range data {
+			for s := range sets {
+				positions := orders[i][s*masked : (s+1)*masked]
+				logProb, err := trueLogProb(ctx, d, tokens, positions)
+				if err != nil {
+					return nil, fmt.Errorf("profile: sequence %d of the data: %w", i, err)
+				}
+				sum += logProb
+			}
+		}
+		mean := sum / float64(masked*len(data)*sets)
+
+		// A line leads from the level before to this one.
+		last := len(profile) - 1
+		begin := profile[last]
+		gap := float64(masked - last)
+		for m := last + 1; m <= masked; m++ {
+			profile = append(profile, begin+(mean-begin)*float64(m-last)/gap)
+		}
+	}
+	return profile[1:], nil
+}
+
+// maskOrders checks the data and returns, for each sequence, a random order of its positions. Sets
+// of masked positions are parts of it, so that those of one sequence do not overlap.
+func maskOrders(spec model.Spec, data [][]int32, seed uint64) (orders [][]int, err error) {
 	if len(data) == 0 || len(data[0]) == 0 {
 		return nil, fmt.Errorf("a profile of no data, want one sequence at least")
 	}
 	length := len(data[0])
-	var order [][]int // for each sequence, the order in which positions are masked
-	for i, x := range data {
-		if len(x) != length {
-			return nil, fmt.Errorf("sequence %d of the data has length %d, want %d", i, len(x),
+	isUnknown := func(token int32) bool { return token < 0 || int(token) >= spec.Outcomes }
+	for i, tokens := range data {
+		if len(tokens) != length {
+			return nil, fmt.Errorf("sequence %d of the data has length %d, want %d", i, len(tokens),
 				length)
 		}
-		if slices.ContainsFunc(x, func(t int32) bool { return t < 0 || int(t) >= spec.Outcomes }) {
+		if slices.ContainsFunc(tokens, isUnknown) {
 			return nil, fmt.Errorf("sequence %d of the data has masks or unknown tokens, want 0 "+
 				"to %d", i, spec.Outcomes-1)
 		}
@@ -72,40 +108,30 @@ func MeasureProfile(ctx context.Context, d model.Denoiser, data [][]int32, seed 
 		slices.SortFunc(positions, func(a, b int) int {
 			return cmp.Compare(r.Uniform(a, philox.Setup), r.Uniform(b, philox.Setup))
 		})
-		order = append(order, positions)
+		orders = append(orders, positions)
 	}
-	profile, levels := []float64{0}, min(length, profileLevels)
-	for level := range levels {
-		masked := 1 + level*(length-1)/max(1, levels-1)
-		sum, sets := 0.0, min(length/masked, profileSets)
-		for i, x := range data {
-			for s := range sets {
-				logP, err := truth(ctx, d, x, order[i][s*masked:(s+1)*masked])
-				if err != nil {
-					return nil, fmt.Errorf("profile: sequence %d of the data: %w", i, err)
-				}
-				sum += logP
-			}
-		}
-		mean, last := sum/float64(masked*len(data)*sets), len(profile)-1
-		from, gap := profile[last], float64(masked-last)
-		for m := last + 1; m <= masked; m++ {
-			profile = append(profile, from+(mean-from)*float64(m-last)/gap)
-		}
-	}
-	return profile[1:], nil
+	return orders, nil
 }
 
-const profileLevels, profileSets = 64, 8
+const (
+	profileLevels = 64 // numbers of masks that are measured
+	profileSets   = 8  // sets of masked positions of a sequence
+)
 
-// truth returns the sum of log p(x_i) over the masked positions.
-func truth(ctx context.Context, d model.Denoiser, x []int32, masked []int) (float64, error) {
-	spec := d.Spec()
-	b := &model.Batch{Size: 1, Length: len(x), Tokens: slices.Clone(x),
-		Time: []float64{float64(len(masked)) / float64(len(x))}}
+// trueLogProb returns the sum of log p(x_i) over the masked positions of a sequence.
+func trueLogProb(ctx context.Context, d model.Denoiser, tokens []int32,
+	masked []int) (float64, error) {
+	mask := d.Spec().Mask
+	b := &model.Batch{
+		Size:   1,
+		Length: len(tokens),
+		Tokens: slices.Clone(tokens),
+		Time:   []float64{float64(len(masked)) / float64(len(tokens))},
+	}
 	rows := make([]int32, len(masked))
 	for j, p := range masked {
-		b.Tokens[p], rows[j] = spec.Mask, int32(p)
+		b.Tokens[p] = mask
+		rows[j] = int32(p)
 	}
 	lock := model.LockOf(d)
 	lock.Lock()
@@ -114,17 +140,20 @@ func truth(ctx context.Context, d model.Denoiser, x []int32, masked []int) (floa
 	if err != nil {
 		return 0, err
 	}
-	each, sums := make([]float64, len(rows)), make([]float64, len(rows))
-	if err := m.Stats(rows, &model.Stats{LogSum: sums}); err != nil {
+
+	logSums := make([]float64, len(rows))
+	if err := m.Stats(rows, &model.Stats{LogSum: logSums}); err != nil {
 		return 0, err
 	}
-	if err := m.Visit(rows, func(j int, logits []float32) {
-		each[j] = float64(logits[x[masked[j]]]) - sums[j]
-	}); err != nil {
+	logProbs := make([]float64, len(rows))
+	err = m.Visit(rows, func(j int, logits []float32) {
+		logProbs[j] = float64(logits[tokens[masked[j]]]) - logSums[j]
+	})
+	if err != nil {
 		return 0, err
 	}
-	sum := 0.0
-	for _, v := range each {
+	sum := 0.0 // in the order of rows, whatever that of the visits
+	for _, v := range logProbs {
 		sum += v
 	}
 	return sum, nil
