@@ -242,7 +242,8 @@ func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *mod
 	// The final modulation is applied here and not in finishRows, because the head sees rows without
 	// the sequences that they belong to, and so without their times.
 	if m.cfg.TimeConditioned {
-		shift, scale := m.FinalMod.Part(adaln.Shift1), m.FinalMod.Part(adaln.Scale1)
+		shift := m.FinalMod.Part(adaln.Shift1)
+		scale := m.FinalMod.Part(adaln.Scale1)
 		m.Final.Apply(m.b, w.X, w.X, p.Len())
 		m.b.Modulate(w.X, scale, shift, m.segs) // [rows, hidden]
 	}
@@ -252,7 +253,9 @@ func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *mod
 // runBlock computes one transformer block over the rows of work.X and returns the rows that are
 // left. Without time conditioning norms and projections include the modulation.
 func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
-	w, b, blk := &m.work, m.b, &m.Blocks[i]
+	w := &m.work
+	b := m.b
+	blk := &m.Blocks[i]
 
 	// x += gate1 * out(attention(scale1 * norm1(x) + shift1))
 	blk.Norm1.Apply(b, w.H, w.X, p.Len()) // [rows, hidden]

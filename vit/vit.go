@@ -185,7 +185,8 @@ func (m *Model) packWeights(o model.Options) error {
 // of those that are read. p.ObserveHidden and p.Attend hand values to an observer, if there is one
 // (model.Batch.Observer).
 func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
-	w, b := &m.work, m.b
+	w := &m.work
+	b := m.b
 	w.resize(b, m.cfg, p.Len())
 	w.sortRows(m.cfg, p)
 	if err := m.runEncoder(ctx, p); err != nil {
@@ -209,7 +210,8 @@ func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *mod
 // runEncoder runs the encoder and leaves the decoder's input in work.dec.X. The decoder does not
 // see the encoder's output at masked positions, so the last block computes only the others.
 func (m *Model) runEncoder(ctx context.Context, p *model.Pass) error {
-	w, b := &m.work, m.b
+	w := &m.work
+	b := m.b
 	b.Gather(w.enc.X, m.word, w.ids)                // [rows, hidden]
 	b.AddRows(w.enc.X, m.position, p.Pos)           // [rows, hidden]
 	m.EmbedNorm.Apply(b, w.enc.X, w.enc.X, p.Len()) // [rows, hidden]

@@ -12,7 +12,9 @@ import (
 // with zero padding, as a sum of nine shifted images: devices have no kernel for a convolution of
 // single channels. A partial pass takes cells that it does not compute from the cache.
 func (m *Model) convolveDepthwise(r *resBlock, block int) {
-	w, c, b := &m.w, &m.cfg, m.b
+	w := &m.w
+	c := &m.cfg
+	b := m.b
 	n := w.rows.Len()
 	grid := c.cellGrid()
 	all := grid * grid
@@ -58,7 +60,8 @@ func (m *Model) convolveDepthwise(r *resBlock, block int) {
 // times its share, and beta is added. The share is the channel's length over all cells divided by
 // the mean length of all channels (Woo et al. 2023, "ConvNeXt V2", global response normalization).
 func (m *Model) applyResponseNorm(r *resBlock, block int) {
-	w, b := &m.w, m.b
+	w := &m.w
+	b := m.b
 	n := len(w.seqs)
 	if w.partial {
 		var places []int32
@@ -76,7 +79,9 @@ func (m *Model) applyResponseNorm(r *resBlock, block int) {
 // computeShares sets w.share to gamma times each channel's share, one row for each sequence of a
 // full pass.
 func (m *Model) computeShares(r *resBlock, block int) {
-	w, c, b := &m.w, &m.cfg, m.b
+	w := &m.w
+	c := &m.cfg
+	b := m.b
 	width := 4 * c.Width
 	cells := c.cellGrid() * c.cellGrid()
 

@@ -195,7 +195,8 @@ func (m *Model) runPartial(ctx context.Context, b *model.Batch, rows []int32) er
 
 // runPass runs the network over the group's cells and writes the result to work.hidden.
 func (m *Model) runPass(ctx context.Context, b *model.Batch) error {
-	w, d := &m.w, m.b
+	w := &m.w
+	d := m.b
 	n := w.rows.Len()
 	m.embedCells(b) // w.x [cells, width]
 	downHeads := func(t *promptHeads) []textHeads { return t.down }
@@ -246,7 +247,9 @@ func (m *Model) codeRows(b *model.Batch) (rows []int32) {
 
 // embedCells sets work.x [cells, width] to the embedded codes of the group's cells.
 func (m *Model) embedCells(b *model.Batch) {
-	w, c, d := &m.w, &m.cfg, m.b
+	w := &m.w
+	c := &m.cfg
+	d := m.b
 	ids := m.codeRows(b)
 	for i, row := range ids {
 		ids[i] = b.Tokens[row]
@@ -266,7 +269,9 @@ func (m *Model) embedCells(b *model.Batch) {
 
 // writeHidden copies the group's results to the rows of their codes in work.hidden.
 func (m *Model) writeHidden(b *model.Batch) {
-	w, c, d := &m.w, &m.cfg, m.b
+	w := &m.w
+	c := &m.cfg
+	d := m.b
 	n := w.rows.Len()
 	rows := m.codeRows(b)
 	if !c.Halved {
@@ -289,7 +294,9 @@ func reshapeRows(t *tensor.Dense, width int) *tensor.Dense {
 
 // runLayer computes one transformer layer over work.hx [cells, hidden].
 func (m *Model) runLayer(i int) {
-	w, b, k := &m.w, m.b, &m.Layers[i]
+	w := &m.w
+	b := m.b
+	k := &m.Layers[i]
 	n := w.rows.Len()
 	var keys, values *tensor.Dense // [places, heads, cells, headDim]
 	if w.cache != nil {
@@ -325,13 +332,15 @@ func (m *Model) runLayer(i int) {
 // each level.
 func (m *Model) runStage(ctx context.Context, s *stage, firstBlock int,
 	heads func(t *promptHeads) []textHeads) error {
-	w, b := &m.w, m.b
+	w := &m.w
+	b := m.b
 	n := w.rows.Len()
 	for i := range s.Res {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		res, text := &s.Res[i], &s.Text[i]
+		res := &s.Res[i]
+		text := &s.Text[i]
 
 		m.convolveDepthwise(res, firstBlock+i)            // w.h [cells, width]
 		res.Norm.Apply(b, w.h, w.h, n)                    // [cells, width]

@@ -22,7 +22,9 @@ type textHeads struct{ k, v *tensor.Dense }
 
 // encodePrompt computes a prompt's keys and values.
 func (m *Model) encodePrompt(p *model.Prompt) *promptHeads {
-	c, b, n := &m.cfg, m.b, p.Rows
+	c := &m.cfg
+	b := m.b
+	n := p.Rows
 	states := b.New(n, c.TextWidth)
 	text := b.New(n, c.Hidden)
 	b.Write(states, 0, p.States)
@@ -83,7 +85,8 @@ func (m *Model) projectHeads(a *crossAttention, l attention.Layer, x *tensor.Den
 // are scratch of that shape, and out may be x. heads selects the attention's keys and values.
 func (m *Model) attendText(a *crossAttention, l attention.Layer, dst, x, q, out *tensor.Dense,
 	heads func(t *promptHeads) textHeads) {
-	w, b := &m.w, m.b
+	w := &m.w
+	b := m.b
 	n := w.rows.Len()
 	a.Query.Apply(b, q, x, n, backend.Identity) // [cells, width]
 	for _, g := range w.byText {

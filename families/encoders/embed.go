@@ -45,7 +45,10 @@ func (e *embedding) packTables(m *Model, l *nn.Loader) {
 
 // embedRows writes the embeddings of p's rows to work.X [rows, hidden].
 func (m *Model) embedRows(p *model.Pass) {
-	e, c, b, n := &m.embedding, &m.cfg, m.b, p.Len()
+	e := &m.embedding
+	c := &m.cfg
+	b := m.b
+	n := p.Len()
 	x := m.work.X // [rows, embedding], which is the network's width unless embeddings are widened
 	if c.Widened {
 		m.narrow = backend.Grow(b, m.narrow, n, c.Embed)

@@ -399,7 +399,9 @@ func (m *Model) finishRows(x *tensor.Dense, n int) *tensor.Dense {
 //
 //	x = norm1(x + out(attention(x)));  x = norm2(x + mlp(x))
 func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
-	w, b, blk := &m.work, m.b, m.blockAt(i)
+	w := &m.work
+	b := m.b
+	blk := m.blockAt(i)
 	preNorm := m.cfg.PreNorm
 
 	input := w.X

@@ -203,7 +203,8 @@ func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *mod
 // embedRows sets work.x [rows, hidden] to the embedded rows of a pass; a register has only its own
 // vector, which stands in the table of positions.
 func (m *Model) embedRows(p *model.Pass) {
-	w, b := &m.w, m.b
+	w := &m.w
+	b := m.b
 	w.mods = adaln.SlotSegments(w.mods, p.Sequences, w.slots)
 	w.ids = w.ids[:0]
 	w.registers = w.registers[:0]
@@ -225,7 +226,9 @@ func (m *Model) embedRows(p *model.Pass) {
 // runBlock computes one transformer block over the rows of w.x and returns those that are left: the
 // last drops what nobody reads.
 func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
-	w, b, k := &m.w, m.b, &m.Blocks[i]
+	w := &m.w
+	b := m.b
+	k := &m.Blocks[i]
 	keys, values := p.KV(i) // [sequences, heads, positions, headDim]
 
 	// x += gate1 * out(attention(scale1 * norm1(x) + shift1))

@@ -65,7 +65,8 @@ type feeder interface {
 // computeQueryScales sets work.queryScales to the scales of a pass's queries, which depend on their
 // positions, less 1. It is empty if all scales are 1, so that short texts pay nothing.
 func (m *Model) computeQueryScales(p *model.Pass) {
-	w, rope := m.work, &m.cfg.Rope
+	w := m.work
+	rope := &m.cfg.Rope
 	w.queryScales = w.queryScales[:0]
 	if rope.QueryBeta == 0 {
 		return
@@ -84,7 +85,8 @@ func (m *Model) computeQueryScales(p *model.Pass) {
 // splitHeads splits work.qkv [rows, (heads+2*kvHeads)*headDim] of a pass into heads, rotates them
 // and stores keys and values: attention.Layer.SplitQKV, and the scale of the queries.
 func (m *Model) splitHeads(p *model.Pass, keys, values *tensor.Dense) {
-	w, b := m.work, m.b
+	w := m.work
+	b := m.b
 	m.layer.SplitQKV(b, w.q, keys, values, w.qkv, &p.Rows, p.Keys) // q: [rows, heads*headDim]
 	if len(w.queryScales) == 0 {
 		return

@@ -349,7 +349,9 @@ func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *mod
 // runBlock computes one transformer block over the rows of work.x and returns the rows that are
 // left.
 func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
-	w, b, blk := m.work, m.b, &m.Blocks[i]
+	w := m.work
+	b := m.b
+	blk := &m.Blocks[i]
 	keys, values := p.KV(i) // [sequences, kvHeads, positions, headDim]
 
 	// x += out(attention(norm1(x)))

@@ -311,7 +311,9 @@ func (m *Model) splitStreams(p *model.Pass) (image *model.Pass, read []int32) {
 // runBlock computes one block over the image's rows and, in a full pass, over the text's. It
 // returns the image's rows that are left: those in read, unless it is nil.
 func (m *Model) runBlock(i int, p, image *model.Pass, read []int32) *model.Pass {
-	w, b, k := &m.w, m.b, &m.Blocks[i]
+	w := &m.w
+	b := m.b
+	k := &m.Blocks[i]
 	keys, values := p.KV(i) // [sequences, heads, text and image, headDim]
 
 	// queries, keys and values of both streams

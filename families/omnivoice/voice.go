@@ -62,7 +62,8 @@ func (m *Model) transposeCodes(v *Voice, shape []int) error {
 		if code < 0 || int(code) >= m.codes {
 			return fmt.Errorf("code is %d, want 0 to %d", code, m.codes-1)
 		}
-		codebook, frame := i/frames, i%frames
+		codebook := i / frames
+		frame := i % frames
 		codes[frame*m.codebooks+codebook] = code
 	}
 	v.Codes = codes
@@ -155,7 +156,8 @@ func (m *Model) WriteVoice(name string, v *Voice) error {
 	frames := v.Frames(m.codebooks)
 	data := make([]byte, 8*len(v.Codes))
 	for i, code := range v.Codes {
-		frame, codebook := i/m.codebooks, i%m.codebooks
+		frame := i / m.codebooks
+		codebook := i % m.codebooks
 		binary.LittleEndian.PutUint64(data[8*(codebook*frames+frame):], uint64(code))
 	}
 	metadata := map[string]string{"text": v.Text}

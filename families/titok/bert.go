@@ -83,7 +83,8 @@ func (n *bert) resize(backend.Backend, int) {}
 
 func (n *bert) runBlocks(ctx context.Context, m *Model, p *model.Pass,
 	ids []int32) (*model.Pass, error) {
-	b, w := m.b, &m.work
+	b := m.b
+	w := &m.work
 	b.Gather(w.X, n.words, ids)        // [rows, hidden]
 	b.AddRows(w.X, n.position, p.Pos)  // [rows, hidden]
 	n.Norm.Apply(b, w.X, w.X, p.Len()) // [rows, hidden]

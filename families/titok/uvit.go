@@ -112,7 +112,8 @@ func (n *uvit) resize(b backend.Backend, rows int) {
 
 func (n *uvit) runBlocks(ctx context.Context, m *Model, p *model.Pass,
 	ids []int32) (*model.Pass, error) {
-	b, w := m.b, &m.work
+	b := m.b
+	w := &m.work
 	rows := p.Len()
 	b.Gather(w.X, n.words, ids)       // [rows, hidden]
 	b.AddRows(w.X, n.position, p.Pos) // [rows, hidden]

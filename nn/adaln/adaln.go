@@ -161,7 +161,8 @@ func (t *Table) resizeTables(n int) {
 
 // fillSlots computes the slots' modulations from the first rows of conditions.
 func (t *Table) fillSlots(slots []int32) {
-	b, n := t.Backend, len(slots)
+	b := t.Backend
+	n := len(slots)
 	b.Activate(t.conditions, n, backend.SiLU) // [n, cond]
 	for _, l := range t.Layers {
 		scratch := t.scratch[l.partWidth()]

@@ -229,7 +229,9 @@ func (t *TextEncoder) Config() Config { return t.cfg }
 // the first position of Config.End or, without it, of the largest id.
 func (t *TextEncoder) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, err error) {
 	defer backend.Recover(&err)
-	c, b, n := &t.cfg, t.b, len(ids)
+	c := &t.cfg
+	b := t.b
+	n := len(ids)
 	if n == 0 {
 		return nil, nil
 	}
@@ -294,7 +296,8 @@ func (t *TextEncoder) flattenIDs(ids [][]int32) (all, ends []int32, err error) {
 
 // runLayer computes one layer over the first rows of t.work.X.
 func (t *TextEncoder) runLayer(k *layer, rows int) {
-	w, b := &t.work, t.b
+	w := &t.work
+	b := t.b
 	act := backend.SiLU // of an input times quickGELU, see there
 	if t.cfg.PlainGELU {
 		act = backend.GELUErf

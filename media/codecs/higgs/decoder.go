@@ -42,7 +42,8 @@ func (s soundSpan) within(reach int) soundSpan {
 
 // resize makes room for a window of frames.
 func (c *Codec) resize(frames int) {
-	w, b := &c.w, c.b
+	w := &c.w
+	b := c.b
 	if w.frames >= frames {
 		return
 	}
@@ -78,7 +79,8 @@ func (c *Codec) resize(frames int) {
 // drawSound leaves the sound of codes [frames, codebooks] in workspace.y, without that of so many
 // frames before and after the window, and returns where it begins.
 func (c *Codec) drawSound(codes []int32, before, after int) int {
-	w, b := &c.w, c.b
+	w := &c.w
+	b := c.b
 	frames := len(codes) / c.Codebooks()
 
 	// the sum of the codebooks' latents
