@@ -537,7 +537,7 @@ func FuzzManifest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := parseManifest(data)
 		if err == nil {
-			require.Equal(t, len(data), c.size+c.torn)
+			require.Equal(t, len(data), c.size+c.tornSize)
 		}
 	})
 }

@@ -23,41 +23,32 @@ const (
 type Folder struct {
 	run
 	faults []Fault
-	linked bool // a file has a new name that may not be durable
+
+	// hasUnsyncedLinks reports whether a file has a new name that may not be durable.
+	hasUnsyncedLinks bool
 }
 
 // Fault is an output that differs from the manifest.
 type Fault struct {
-	Name    string // of the file, or of the manifest or line
+	// Name is that of the file, of the manifest, or the number of a line.
+	Name string
+
 	Problem string
 }
 
 func (f Fault) String() string { return f.Name + ": " + f.Problem }
 
-// OpenFolder creates, opens or continues the run in dir, whose files end in ext (".png"), or part p
-// of one, whose first output has the number p.First; nil is all of it. It returns an error for a
-// run with other settings, and for a folder that is not a run's or that another process is writing.
-//
-// It checks sizes only: a listed file that is missing or empty is in Faults and Pending. Verify
-// reads everything.
+// openFolder is OpenFolder for the part p of a run, nil for all of it.
 func openFolder(fsys fileSystem, dir string, s Settings, p *Part) (_ *Folder, err error) {
-	info, err := fsys.Lstat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := fsys.Mkdir(dir); err != nil {
-			return nil, err
-		}
-		if err := fsys.SyncDir(filepath.Dir(dir)); err != nil {
-			return nil, err
-		}
-	case err != nil:
+	if err := makeFolder(fsys, dir); err != nil {
 		return nil, err
-	case !info.IsDir():
-		return nil, fmt.Errorf("%s is a %s, want a directory", dir, atomicfile.Kind(info))
 	}
-	f := &Folder{run: run{fsys: fsys, name: dir, waiting: map[int]waiting{}}}
-	f.check, f.keep, f.place = f.notEmpty, f.file, f.placeFiles
-	if f.unlock, err = fsys.Lock(filepath.Join(dir, lockName)); err != nil {
+	f := &Folder{run: run{fsys: fsys, name: dir, waiting: map[int]waitingOutput{}}}
+	f.check = f.checkNotEmpty
+	f.store = f.storeFile
+	f.publish = f.syncLinks
+	f.unlock, err = fsys.Lock(filepath.Join(dir, lockName))
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	defer func() {
@@ -65,50 +56,80 @@ func openFolder(fsys fileSystem, dir string, s Settings, p *Part) (_ *Folder, er
 			f.unlock()
 		}
 	}()
-	names, err := fsys.ReadDir(dir)
+
+	if err := checkIsRun(fsys, dir); err != nil {
+		return nil, err
+	}
+	f.manifest, err = openManifest(fsys, dir, manifestName, s, p)
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool {
-		return n == lockName || strings.HasPrefix(n, ".") && strings.HasSuffix(n, ".tmp")
-	})
-	if len(names) > 0 && !slices.Contains(names, manifestName) {
-		return nil, fmt.Errorf("%s has files (%s) but no %s, want an empty folder or one of a run", dir,
-			names[0], manifestName)
-	}
-	if f.m, err = openManifest(fsys, dir, manifestName, s, p); err != nil {
-		return nil, err
-	}
 	if err = f.clean(); err != nil {
-		f.m.Close()
+		f.manifest.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
+// makeFolder creates the directory dir, unless it exists.
+func makeFolder(fsys fileSystem, dir string) error {
+	info, err := fsys.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := fsys.Mkdir(dir); err != nil {
+			return err
+		}
+		return fsys.SyncDir(filepath.Dir(dir))
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is a %s, want a directory", dir, atomicfile.Kind(info))
+	}
+	return nil
+}
+
+// checkIsRun returns an error for a folder with files that are not a run's: clean would remove
+// those with names of outputs.
+func checkIsRun(fsys fileSystem, dir string) error {
+	names, err := fsys.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool {
+		isTemporary := strings.HasPrefix(n, ".") && strings.HasSuffix(n, ".tmp")
+		return n == lockName || isTemporary
+	})
+	if len(names) > 0 && !slices.Contains(names, manifestName) {
+		return fmt.Errorf("%s has files (%s) but no %s, want an empty folder or one of a run", dir,
+			names[0], manifestName)
+	}
+	return nil
+}
+
 // clean checks the listed outputs, and removes what a crash left of others.
 func (f *Folder) clean() error {
-	for _, e := range f.m.Entries {
-		info, exists, err := regular(f.fsys, f.path(e.Index))
+	for _, e := range f.manifest.Entries {
+		info, exists, err := statRegular(f.fsys, f.path(e.Index))
 		switch {
 		case err != nil:
 			return err
 		case !exists:
-			f.fault(e.Index, "is missing")
+			f.addFault(e.Index, "is missing")
 		case info.Size() == 0:
-			f.fault(e.Index, "is empty")
+			f.addFault(e.Index, "is empty")
 		}
 	}
+
 	names, err := f.fsys.ReadDir(f.name)
 	if err != nil {
 		return err
 	}
 	for _, n := range names {
-		if i, ours := outputIndex(n); !ours || i < f.m.done() {
-			inner := strings.TrimSuffix(strings.TrimPrefix(n, "."), ".tmp")
-			if _, ours := outputIndex(inner); !ours || n != temporary(inner) {
-				continue
-			}
+		i, isOutput := outputIndex(n)
+		isUnlisted := isOutput && i >= f.manifest.nextIndex()
+		if !isUnlisted && !isTemporaryOutput(n) {
+			continue
 		}
 		if err := f.fsys.Remove(filepath.Join(f.name, n)); err != nil {
 			return err
@@ -117,84 +138,104 @@ func (f *Folder) clean() error {
 	return nil
 }
 
-func (f *Folder) fault(i int, problem string) {
+func (f *Folder) addFault(i int, problem string) {
 	f.faults = append(f.faults, Fault{f.Name(i), problem})
 	f.faulty = append(f.faulty, i)
 }
 
-// Name returns the file name of output i.
-func (f *Folder) Name(i int) string { return fmt.Sprintf("%06d%s", i, fileExtension) }
+// outputName returns the file name of output i.
+func outputName(i int) string { return fmt.Sprintf("%06d%s", i, fileExtension) }
 
-func (f *Folder) path(i int) string { return filepath.Join(f.name, f.Name(i)) }
+// Name returns the file name of output i.
+func (f *Folder) Name(i int) string { return outputName(i) }
+
+func (f *Folder) path(i int) string { return filepath.Join(f.name, outputName(i)) }
 
 // outputIndex returns the number of an output whose file has this name.
-func outputIndex(name string) (int, bool) {
-	number, ok := strings.CutSuffix(name, fileExtension)
+func outputIndex(name string) (i int, ok bool) {
+	number, hasExtension := strings.CutSuffix(name, fileExtension)
 	i, err := strconv.Atoi(number)
-	return i, ok && err == nil && name == fmt.Sprintf("%06d%s", i, fileExtension)
+	return i, hasExtension && err == nil && name == outputName(i)
+}
+
+// isTemporaryOutput reports whether name is that of a file that becomes an output.
+func isTemporaryOutput(name string) bool {
+	output := strings.TrimSuffix(strings.TrimPrefix(name, "."), ".tmp")
+	_, ok := outputIndex(output)
+	return ok && name == temporaryName(output)
 }
 
 // Done returns the number of outputs that the manifest lists.
-func (f *Folder) Done() int { return len(f.m.Entries) }
+func (f *Folder) Done() int { return len(f.manifest.Entries) }
 
 // First returns the index of the first output: 0, except for a part.
-func (f *Folder) First() int { return f.m.first() }
+func (f *Folder) First() int { return f.manifest.firstIndex() }
 
 // Faults returns listed files that were missing or empty when the folder was opened.
 func (f *Folder) Faults() []Fault { return f.faults }
 
 // Span is the outputs First to First+N-1.
-type Span struct{ First, N int }
+type Span struct {
+	First int
+	N     int
+}
 
 // Missing returns the missing outputs of a run of n, in the order that Put takes. Before them come
 // those of `also` that exist already but whose steps are needed again.
-func (f *Folder) Missing(n int, also []int) (list []Span) {
+func (f *Folder) Missing(n int, also []int) (spans []Span) {
 	pending := f.Pending(n)
-	wanted := slices.DeleteFunc(slices.Clone(also),
-		func(i int) bool { return slices.Contains(pending, i) })
-	for _, i := range append(wanted, pending...) {
-		if last := len(list) - 1; last >= 0 && i == list[last].First+list[last].N {
-			list[last].N++
-			continue
+	isPending := func(i int) bool { return slices.Contains(pending, i) }
+	existing := slices.DeleteFunc(slices.Clone(also), isPending)
+	for _, i := range append(existing, pending...) {
+		last := len(spans) - 1
+		if last >= 0 && i == spans[last].First+spans[last].N {
+			spans[last].N++
+		} else {
+			spans = append(spans, Span{i, 1})
 		}
-		list = append(list, Span{i, 1})
 	}
-	return list
+	return spans
 }
 
-func (f *Folder) notEmpty(i int, data []byte) ([]byte, error) {
+// checkNotEmpty implements run.check. An empty file is how a crash may leave one, so no output is.
+func (f *Folder) checkNotEmpty(i int, data []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return nil, fmt.Errorf("%s: an empty output", f.path(i))
 	}
 	return data, nil
 }
 
-// file makes an output's file, or gives the one that has it another name; where links are not
-// possible, it copies it.
-func (f *Folder) file(i int, data []byte, name string) ([]byte, error) {
-	if name != "" && f.fsys.Link(name, f.path(i)) == nil {
-		f.linked = true
+// storeFile implements run.store: it makes an output's file, or gives the one that has it another
+// name. Where links are not possible, it copies it.
+func (f *Folder) storeFile(i int, data []byte, file string) ([]byte, error) {
+	if file != "" && f.fsys.Link(file, f.path(i)) == nil {
+		f.hasUnsyncedLinks = true
 		return nil, nil
 	}
 	return nil, writeFile(f.fsys, f.name, f.Name(i), data)
 }
 
-// placeFiles makes the names of files durable, which writeFile does itself.
-func (f *Folder) placeFiles([][]byte) error {
-	if !f.linked {
+// syncLinks implements run.publish: it makes the names of files durable, which writeFile does
+// itself.
+func (f *Folder) syncLinks([][]byte) error {
+	if !f.hasUnsyncedLinks {
 		return nil
 	}
-	f.linked = false
+	f.hasUnsyncedLinks = false
 	return f.fsys.SyncDir(f.name)
 }
 
-// Close releases the folder for other processes. It removes the files that still wait, but after an
-// error, when the manifest may list them, that is left to the next opening.
+// Close releases the folder for other processes. It removes the files that still wait for their
+// turn, but not after an error: the manifest may list them then, and that is left to the next
+// opening.
 func (f *Folder) Close() (err error) {
-	for i := range f.waiting {
-		if f.failed == nil {
-			err = cmp.Or(err, f.fsys.Remove(f.path(i)))
+	if f.failed == nil {
+		for i := range f.waiting {
+			removeErr := f.fsys.Remove(f.path(i))
+			err = cmp.Or(err, removeErr)
 		}
 	}
-	return cmp.Or(err, f.m.Close(), f.unlock())
+	closeErr := f.manifest.Close()
+	unlockErr := f.unlock()
+	return cmp.Or(err, closeErr, unlockErr)
 }

@@ -20,11 +20,21 @@ type fileSystem interface {
 	Mkdir(name string) error
 	OpenFile(name string, flag int) (openFile, error)
 	Rename(from, to string) error
-	Link(from, to string) error            // gives a file a second name
-	Remove(name string) error              // a file, or a directory that is empty
-	ReadDir(name string) ([]string, error) // names, sorted
+
+	// Link gives a file a second name.
+	Link(from, to string) error
+
+	// Remove removes a file, or a directory that is empty.
+	Remove(name string) error
+
+	// ReadDir returns the names in a directory, sorted.
+	ReadDir(name string) ([]string, error)
+
 	Lstat(name string) (fs.FileInfo, error)
-	SyncDir(name string) error // makes the names in a directory durable
+
+	// SyncDir makes the names in a directory durable.
+	SyncDir(name string) error
+
 	// Lock takes the lock file name, or fails at once if another process has it.
 	Lock(name string) (unlock func() error, err error)
 }
@@ -79,7 +89,7 @@ func (osFiles) ReadDir(name string) ([]string, error) {
 	return names, nil
 }
 
-// SyncDir makes the names in a directory
+// SyncDir makes the names in a directory durable.
 func (osFiles) SyncDir(name string) error { return atomicfile.SyncDir(name) }
 
 // Lock takes an flock. Unlocking removes the file; a process that is killed leaves it, unlocked.
@@ -92,40 +102,57 @@ func (osFiles) Lock(name string) (func() error, error) {
 	if !ok {
 		return nil, errLocked
 	}
-	return func() error {
+	unlock := func() error {
 		if runtime.GOOS == "windows" { // an open file cannot be removed there
-			return cmp.Or(l.Close(), ignoreMissing(os.Remove(name)))
+			closeErr := l.Close()
+			removeErr := ignoreMissing(os.Remove(name))
+			return cmp.Or(closeErr, removeErr)
 		}
-		return cmp.Or(os.Remove(name), l.Close())
-	}, nil
+		// Removed after closing, it could be the lock of a process that came between.
+		removeErr := os.Remove(name)
+		closeErr := l.Close()
+		return cmp.Or(removeErr, closeErr)
+	}
+	return unlock, nil
 }
 
 var errLocked = errors.New("another process is writing it")
 
 // writeFile writes data under name in the durable order. After an error it leaves no temporary
 // file, if the filesystem allows to remove it, and the error names name.
-func writeFile(fsys fileSystem, dir, name string, data []byte) (err error) {
-	tmp := filepath.Join(dir, temporary(name))
-	defer func() { err = atomicfile.WithoutTempName(filepath.Join(dir, name), err) }()
-	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
-	if err != nil {
-		return err
+func writeFile(fsys fileSystem, dir, name string, data []byte) error {
+	temporary := filepath.Join(dir, temporaryName(name))
+	f, err := fsys.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err == nil {
+		err = writeAndRename(fsys, f, temporary, filepath.Join(dir, name), data)
 	}
-	if _, err = f.WriteAt(data, 0); err == nil {
-		err = f.Sync()
+	if err == nil {
+		err = fsys.SyncDir(dir)
 	}
-	if err = cmp.Or(err, f.Close()); err == nil {
-		err = fsys.Rename(tmp, filepath.Join(dir, name))
-	}
-	if err != nil {
-		_ = fsys.Remove(tmp) // the first error is returned
-		return err
-	}
-	return fsys.SyncDir(dir)
+	return atomicfile.WithoutTempName(filepath.Join(dir, name), err)
 }
 
-func temporary(name string) string { return "." + name + ".tmp" }
+// writeAndRename writes data to the temporary file f and gives it its name.
+func writeAndRename(fsys fileSystem, f openFile, temporary, name string, data []byte) error {
+	_, err := f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	closeErr := f.Close()
+	err = cmp.Or(err, closeErr)
+	if err == nil {
+		err = fsys.Rename(temporary, name)
+	}
+	if err != nil {
+		_ = fsys.Remove(temporary) // the first error is returned
+	}
+	return err
+}
 
+// temporaryName returns the name of a file while it is written.
+func temporaryName(name string) string { return "." + name + ".tmp" }
+
+// ignoreMissing returns err, or nil if it says that a file does not exist.
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -133,8 +160,9 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// regular returns an error for anything but a regular file; exists is false if there is nothing.
-func regular(fsys fileSystem, name string) (info fs.FileInfo, exists bool, err error) {
+// statRegular describes a regular file. exists is false if there is nothing of that name; anything
+// but a regular file is an error.
+func statRegular(fsys fileSystem, name string) (info fs.FileInfo, exists bool, err error) {
 	info, err = fsys.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -150,7 +178,8 @@ func regular(fsys fileSystem, name string) (info fs.FileInfo, exists bool, err e
 // lockBeside takes the lock of the file at name, a hidden file beside it.
 func lockBeside(fsys fileSystem, name string) (unlock func() error, err error) {
 	dir, base := filepath.Split(name)
-	if unlock, err = fsys.Lock(filepath.Join(dir, "."+base+".lock")); err != nil {
+	unlock, err = fsys.Lock(filepath.Join(dir, "."+base+".lock"))
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return unlock, nil
@@ -163,5 +192,6 @@ func readFile(fsys fileSystem, name string) ([]byte, error) {
 		return nil, err
 	}
 	data, err := io.ReadAll(f)
-	return data, cmp.Or(err, f.Close())
+	closeErr := f.Close()
+	return data, cmp.Or(err, closeErr)
 }

@@ -16,17 +16,16 @@ type Log struct {
 	size int64
 }
 
-// OpenLog opens or creates the log at name, whose lock the caller holds. A new one begins with the
-// line header, which appears together with the file. data is the whole content; the caller checks
-// its WholeLines and removes what follows them with Cut.
+// openLog is OpenLog on a filesystem.
 func openLog(fsys fileSystem, name string, header []byte) (_ *Log, data []byte, err error) {
 	dir, base := filepath.Split(name)
 	dir = filepath.Clean(dir)
-	_, exists, err := regular(fsys, name)
+	_, exists, err := statRegular(fsys, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := ignoreMissing(fsys.Remove(filepath.Join(dir, temporary(base)))); err != nil {
+	temporary := filepath.Join(dir, temporaryName(base)) // which a crash may have left
+	if err := ignoreMissing(fsys.Remove(temporary)); err != nil {
 		return nil, nil, err
 	}
 	if !exists {
@@ -34,30 +33,33 @@ func openLog(fsys fileSystem, name string, header []byte) (_ *Log, data []byte, 
 			return nil, nil, err
 		}
 	}
-	l := &Log{name: name}
-	if l.file, err = fsys.OpenFile(name, os.O_RDWR); err != nil {
+	file, err := fsys.OpenFile(name, os.O_RDWR)
+	if err != nil {
 		return nil, nil, err
 	}
-	if data, err = io.ReadAll(l.file); err != nil {
-		l.file.Close()
+	data, err = io.ReadAll(file)
+	if err != nil {
+		file.Close()
 		return nil, nil, err
 	}
-	l.size = int64(len(data))
-	return l, data, nil
+	return &Log{name, file, int64(len(data))}, data, nil
 }
 
 // WholeLines divides the content of a log: its whole lines without their newlines, and the bytes
 // that these are in the file. What follows was cut off while it was written, or is blank.
 func WholeLines(data []byte) (lines [][]byte, size int) {
-	n := 0
-	for rest := data; ; {
-		line, after, whole := bytes.Cut(rest, []byte("\n"))
-		if !whole {
-			return lines[:n], size
+	count := 0 // of lines up to the last one that is not blank
+	unread := data
+	for {
+		line, after, found := bytes.Cut(unread, []byte("\n"))
+		if !found {
+			return lines[:count], size
 		}
-		lines, rest = append(lines, line), after
+		lines = append(lines, line)
+		unread = after
 		if len(bytes.TrimSpace(line)) > 0 {
-			n, size = len(lines), len(data)-len(rest)
+			count = len(lines)
+			size = len(data) - len(unread)
 		}
 	}
 }
@@ -74,16 +76,16 @@ func (l *Log) Cut(size int64) error {
 	return l.file.Sync()
 }
 
-// unchanged returns an error if the file does not have the size that this run left. It detects a
-// second writer where locks do nothing, as on some network filesystems.
-func (l *Log) unchanged() error {
-	now, err := l.file.Stat()
+// checkUnchanged returns an error if the file does not have the size that this run left. It detects
+// a second writer where locks do nothing, as on some network filesystems.
+func (l *Log) checkUnchanged() error {
+	info, err := l.file.Stat()
 	if err != nil {
 		return err
 	}
-	if now.Size() != l.size {
+	if info.Size() != l.size {
 		return fmt.Errorf("%s has %d bytes, this run left %d: another process is writing it", l.name,
-			now.Size(), l.size)
+			info.Size(), l.size)
 	}
 	return nil
 }
@@ -92,23 +94,22 @@ func (l *Log) unchanged() error {
 // returns.
 func (l *Log) Append(line []byte) error {
 	line = append(bytes.Clone(line), '\n')
-	if err := l.unchanged(); err != nil {
+	if err := l.checkUnchanged(); err != nil {
 		return err
 	}
-	return appendSynced(l.file, &l.size, line)
+	return l.appendSynced(line)
 }
 
-// appendSynced appends data to a file of *size bytes, updates *size, and syncs. It takes back an
-// incomplete write.
-func appendSynced(f openFile, size *int64, data []byte) error {
-	if _, err := f.WriteAt(data, *size); err != nil {
-		_ = f.Truncate(*size) // if this fails, opening the file repairs it
+// appendSynced appends data and syncs. It takes back an incomplete write.
+func (l *Log) appendSynced(data []byte) error {
+	if _, err := l.file.WriteAt(data, l.size); err != nil {
+		_ = l.file.Truncate(l.size) // if this fails, opening the file repairs it
 		return err
 	}
-	if err := f.Sync(); err != nil {
+	if err := l.file.Sync(); err != nil {
 		return err
 	}
-	*size += int64(len(data))
+	l.size += int64(len(data))
 	return nil
 }
 

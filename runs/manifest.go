@@ -13,26 +13,29 @@ import (
 	"strings"
 )
 
-// Settings determine a run's bytes: the model's hash, seed, sampler, steps and so on, but not batch
-// size or threads.
+// Settings determine a run's bytes, by name: the model's hash, seed, sampler, steps and so on, but
+// not batch size or threads. OpenFolder and OpenLines refuse a run with other Settings and list the
+// differences.
 type Settings map[string]string
 
 // Entry is a finished output, a line of the manifest.
 type Entry struct {
-	Index  int    `json:"index"`
-	Seed   uint64 `json:"seed"`
+	Index int    `json:"index"`
+	Seed  uint64 `json:"seed"`
+
+	// SHA256 is that of the file, or of the line with its newline.
 	SHA256 string `json:"sha256"`
 }
 
-// Part is the range of a run's outputs that a folder or file covers: First to First+Count-1 of 0
-// to Of-1.
+// Part is the part of a run's outputs that a folder or file covers: First to First+Count-1 of 0 to
+// Of-1.
 type Part struct {
 	First int `json:"first"`
 	Count int `json:"count"`
 	Of    int `json:"of"`
 }
 
-// String describes the part's outputs.
+// String describes the part's outputs. A nil Part is a whole run.
 func (p *Part) String() string {
 	if p == nil {
 		return "a whole run"
@@ -40,25 +43,32 @@ func (p *Part) String() string {
 	return fmt.Sprintf("outputs %d to %d of %d", p.First, p.First+p.Count-1, p.Of)
 }
 
+func (p *Part) valid() bool {
+	return p.First >= 0 && p.Count >= 0 && p.Of >= 0 && p.First <= p.Of && p.Count <= p.Of-p.First
+}
+
 // header is the manifest's first line.
 type header struct {
 	Version  int      `json:"unmask"`
 	Settings Settings `json:"settings"`
-	Part     *Part    `json:"part,omitempty"` // nil: a whole run
+
+	// Part is nil for a whole run.
+	Part *Part `json:"part,omitempty"`
 }
 
-const version = 1
+// manifestVersion is the version of the manifest's form.
+const manifestVersion = 1
 
 // DifferingNames returns the names of the settings that s and t do not share, sorted.
 func (s Settings) DifferingNames(t Settings) []string {
-	both := Settings{}
-	maps.Copy(both, s)
-	maps.Copy(both, t)
-	same := func(name string) bool { return s.Quote(name) == t.Quote(name) }
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(both)), same)
+	all := Settings{}
+	maps.Copy(all, s)
+	maps.Copy(all, t)
+	isSame := func(name string) bool { return s.Quote(name) == t.Quote(name) }
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), isSame)
 }
 
-// Quote returns a setting in quotes, or none.
+// Quote returns a setting in quotes, or the word none.
 func (s Settings) Quote(name string) string {
 	if value, ok := s[name]; ok {
 		return strconv.Quote(value)
@@ -66,7 +76,7 @@ func (s Settings) Quote(name string) string {
 	return "none"
 }
 
-// listDifferences lists the settings that differ.
+// listDifferences lists the settings that differ between those of a manifest and the caller's.
 func listDifferences(there, now Settings) (list []string) {
 	for _, name := range there.DifferingNames(now) {
 		list = append(list, fmt.Sprintf("%s is %s there, %s now", name, there.Quote(name),
@@ -77,36 +87,43 @@ func listDifferences(there, now Settings) (list []string) {
 
 // Contents is the content of a run's manifest.
 type Contents struct {
-	Folder   bool // a folder of files, not a file of lines
+	// Folder reports whether the run is a folder of files, not a file of lines.
+	Folder bool
+
 	Settings Settings
-	Part     *Part // nil for a whole run
-	Entries  []Entry
-	size     int // of the whole lines
-	torn     int // bytes after them
+
+	// Part is nil for a whole run.
+	Part *Part
+
+	Entries []Entry
+
+	// size is the bytes of the manifest's whole lines, tornSize of what follows them.
+	size     int
+	tornSize int
 }
 
 // parseManifest parses a manifest. Every whole line must have exactly the bytes that this package
-// writes.
+// writes, so that two manifests of one run are equal files.
 func parseManifest(data []byte) (*Contents, error) {
 	lines, size := WholeLines(data)
 	if len(lines) == 0 {
 		return nil, errors.New("it has no header")
 	}
 	var h header
-	if !exactly(lines[0], &h) || h.Version != version {
+	if !decodeExactly(lines[0], &h) || h.Version != manifestVersion {
 		return nil, errors.New("line 1 is not a manifest's header")
 	}
-	c := &Contents{Settings: h.Settings, Part: h.Part, size: size, torn: len(data) - size}
-	if c.Part != nil && !c.Part.valid() {
-		return nil, fmt.Errorf("line 1 has a part of %s", c.Part)
+	if h.Part != nil && !h.Part.valid() {
+		return nil, fmt.Errorf("line 1 has a part of %s", h.Part)
 	}
+	c := &Contents{Settings: h.Settings, Part: h.Part, size: size, tornSize: len(data) - size}
 	for k, line := range lines[1:] {
 		var e Entry
-		i := c.first() + k
-		if !exactly(line, &e) || e.Index != i || len(e.SHA256) != 2*sha256.Size {
+		i := c.firstIndex() + k
+		if !decodeExactly(line, &e) || e.Index != i || len(e.SHA256) != 2*sha256.Size {
 			return nil, fmt.Errorf("line %d is not the entry of output %d", k+2, i)
 		}
-		if i >= c.end(i+1) {
+		if i >= c.endIndex(i+1) {
 			return nil, fmt.Errorf("line %d is the entry of output %d, want %s", k+2, i, c.Part)
 		}
 		c.Entries = append(c.Entries, e)
@@ -114,20 +131,8 @@ func parseManifest(data []byte) (*Contents, error) {
 	return c, nil
 }
 
-func (p *Part) valid() bool {
-	return p.First >= 0 && p.Count >= 0 && p.Of >= 0 && p.First <= p.Of && p.Count <= p.Of-p.First
-}
-
-// first returns the index of the first entry.
-func (c *Contents) first() int {
-	if c.Part == nil {
-		return 0
-	}
-	return c.Part.First
-}
-
-// exactly decodes line into v, if v would be written like this.
-func exactly(line []byte, v any) bool {
+// decodeExactly decodes line into v, if v would be written like this.
+func decodeExactly(line []byte, v any) bool {
 	if json.Unmarshal(line, v) != nil {
 		return false
 	}
@@ -135,7 +140,29 @@ func exactly(line []byte, v any) bool {
 	return err == nil && bytes.Equal(again, line)
 }
 
-// manifest is a manifest open for appending.
+// firstIndex returns the index of the first entry.
+func (c *Contents) firstIndex() int {
+	if c.Part == nil {
+		return 0
+	}
+	return c.Part.First
+}
+
+// endIndex returns the index after the last output of a run of n outputs, within this part.
+func (c *Contents) endIndex(n int) int {
+	if c.Part == nil {
+		return n
+	}
+	return min(n, c.Part.First+c.Part.Count)
+}
+
+// nextIndex returns the index of the next entry.
+func (c *Contents) nextIndex() int { return c.firstIndex() + len(c.Entries) }
+
+// entry returns the entry of output i, which must be listed.
+func (c *Contents) entry(i int) Entry { return c.Entries[i-c.firstIndex()] }
+
+// manifest is a manifest that is open for appending.
 type manifest struct {
 	*Log
 	*Contents
@@ -148,11 +175,11 @@ func openManifest(fsys fileSystem, dir, base string, s Settings, p *Part) (_ *ma
 	if p != nil && !p.valid() {
 		return nil, fmt.Errorf("%s: a part of %s", name, p)
 	}
-	first, err := json.Marshal(header{version, s, p})
+	firstLine, err := json.Marshal(header{manifestVersion, s, p})
 	if err != nil {
 		return nil, err
 	}
-	l, data, err := openLog(fsys, name, first)
+	l, data, err := openLog(fsys, name, firstLine)
 	if err != nil {
 		return nil, err
 	}
@@ -165,12 +192,14 @@ func openManifest(fsys fileSystem, dir, base string, s Settings, p *Part) (_ *ma
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	d := listDifferences(c.Settings, s)
+
+	differences := listDifferences(c.Settings, s)
 	if c.Part.String() != p.String() {
-		d = append(d, fmt.Sprintf("it is %s there, %s now", c.Part, p))
+		differences = append(differences, fmt.Sprintf("it is %s there, %s now", c.Part, p))
 	}
-	if len(d) > 0 {
-		return nil, fmt.Errorf("%s was begun with other settings: %s", name, strings.Join(d, "; "))
+	if len(differences) > 0 {
+		return nil, fmt.Errorf("%s was begun with other settings: %s", name,
+			strings.Join(differences, "; "))
 	}
 	if err := l.Cut(int64(c.size)); err != nil {
 		return nil, err
@@ -178,25 +207,11 @@ func openManifest(fsys fileSystem, dir, base string, s Settings, p *Part) (_ *ma
 	return &manifest{l, c}, nil
 }
 
-// end returns the index after the last output of a run of n outputs, within this part.
-func (c *Contents) end(n int) int {
-	if c.Part != nil {
-		return min(n, c.Part.First+c.Part.Count)
-	}
-	return n
-}
-
-// done returns the index of the next entry.
-func (c *Contents) done() int { return c.first() + len(c.Entries) }
-
-// of returns the entry of output i, which must be listed.
-func (c *Contents) of(i int) Entry { return c.Entries[i-c.first()] }
-
-// append appends entries whose outputs are
-func (m *manifest) append(list ...Entry) error {
+// addEntries appends entries whose outputs are durable.
+func (m *manifest) addEntries(entries []Entry) error {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
-	for _, e := range list {
+	for _, e := range entries {
 		if err := encoder.Encode(e); err != nil {
 			return err
 		}
@@ -204,6 +219,6 @@ func (m *manifest) append(list ...Entry) error {
 	if err := m.Append(bytes.TrimSuffix(lines.Bytes(), []byte("\n"))); err != nil {
 		return err
 	}
-	m.Entries = append(m.Entries, list...)
+	m.Entries = append(m.Entries, entries...)
 	return nil
 }

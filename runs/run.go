@@ -10,58 +10,57 @@ import (
 type run struct {
 	fsys fileSystem
 	name string
-	// returns an output's bytes as they are kept, or why they are none
+
+	// check returns an output's bytes as they are stored, or why they cannot be an output.
 	check func(i int, data []byte) ([]byte, error)
-	// makes what it can of an output durable: of these bytes, which file has too unless it is "". It
-	// returns what is left for place.
-	keep    func(i int, data []byte, file string) ([]byte, error)
-	place   func(kept [][]byte) error // makes the next outputs durable
-	m       *manifest
-	faulty  []int           // listed outputs that are missing
-	waiting map[int]waiting // outputs that are to be listed after others
-	unlock  func() error
-	failed  error
+
+	// store makes what it can of an output durable before its turn: of these bytes, which file has
+	// too unless it is "". It returns what is left for publish.
+	store func(i int, data []byte, file string) ([]byte, error)
+
+	// publish makes the next outputs durable, of which store returned rest.
+	publish func(rest [][]byte) error
+
+	manifest *manifest
+
+	// faulty are listed outputs that are missing or empty.
+	faulty []int
+
+	// waiting are outputs that are to be listed after others.
+	waiting map[int]waitingOutput
+
+	unlock func() error
+
+	// failed is the first error. Nothing is written after it.
+	failed error
 }
 
-// waiting is an output that waits for its turn, and what keep left of it.
-type waiting struct {
+// waitingOutput is an output that waits for its turn, and what store returned of it.
+type waitingOutput struct {
 	entry Entry
-	kept  []byte
-}
-
-// together is the number of outputs that Adopt lists with one sync of the manifest.
-const together = 64
-
-// try does one step after the other, unless one fails or has failed before.
-func (r *run) try(steps ...func() error) error {
-	for _, step := range steps {
-		if r.failed == nil {
-			r.failed = step()
-		}
-	}
-	return r.failed
+	rest  []byte
 }
 
 // Pending returns the indexes that a run of n outputs still has to make, without those that wait
 // for their turn.
-func (r *run) Pending(n int) (list []int) {
+func (r *run) Pending(n int) (indexes []int) {
 	for _, i := range r.faulty {
 		if i < n {
-			list = append(list, i)
+			indexes = append(indexes, i)
 		}
 	}
-	for i := r.m.done(); i < r.m.end(n); i++ {
+	for i := r.manifest.nextIndex(); i < r.manifest.endIndex(n); i++ {
 		if _, waits := r.waiting[i]; !waits {
-			list = append(list, i)
+			indexes = append(indexes, i)
 		}
 	}
-	return list
+	return indexes
 }
 
 // Entry returns the entry of output i, listed or waiting, unless it is faulty.
-func (r *run) Entry(i int) (Entry, bool) {
-	if i >= r.m.first() && i < r.m.done() {
-		return r.m.of(i), !slices.Contains(r.faulty, i)
+func (r *run) Entry(i int) (_ Entry, ok bool) {
+	if i >= r.manifest.firstIndex() && i < r.manifest.nextIndex() {
+		return r.manifest.entry(i), !slices.Contains(r.faulty, i)
 	}
 	w, ok := r.waiting[i]
 	return w.entry, ok
@@ -77,84 +76,103 @@ func (r *run) Digest(i int) (digest string, ok bool) {
 // before it are. Of a line the newline is left out. What waits when a run is closed or killed is
 // made again. After an error every Put fails; the run can be opened again.
 func (r *run) Put(i int, seed uint64, data []byte) error {
-	return r.try(func() error {
-		data, err := r.check(i, data)
-		if err != nil {
-			return err
-		}
-		e := Entry{i, seed, DigestOf(data)}
-		fault := slices.Index(r.faulty, i)
-		if fault >= 0 && r.m.of(i) != e {
-			return fmt.Errorf("%s: made again, output %d is not what the manifest lists", r.name, i)
-		}
-		if _, there := r.Entry(i); there {
-			return fmt.Errorf("%s: output %d is there already", r.name, i)
-		}
-		if i < r.m.first() || i >= r.m.end(i+1) {
-			return fmt.Errorf("%s: output %d, want %s", r.name, i, r.m.Part)
-		}
-		if data, err = r.keep(i, data, ""); err != nil {
-			return err
-		}
-		if fault >= 0 {
-			r.faulty = slices.Delete(r.faulty, fault, fault+1)
-			return nil
-		}
-		r.waiting[i] = waiting{e, data}
-		return nil
-	}, r.release)
+	if r.failed == nil {
+		r.failed = r.put(i, seed, data)
+	}
+	return r.failed
 }
 
-// release lists the waiting outputs that are next.
-func (r *run) release() error {
-	var list []Entry
-	var kept [][]byte
-	for i := r.m.done(); ; i++ {
+func (r *run) put(i int, seed uint64, data []byte) error {
+	data, err := r.check(i, data)
+	if err != nil {
+		return err
+	}
+	e := Entry{i, seed, DigestOf(data)}
+	fault := slices.Index(r.faulty, i)
+	if fault >= 0 && r.manifest.entry(i) != e {
+		return fmt.Errorf("%s: made again, output %d is not what the manifest lists", r.name, i)
+	}
+	if _, exists := r.Entry(i); exists {
+		return fmt.Errorf("%s: output %d is there already", r.name, i)
+	}
+	if i < r.manifest.firstIndex() || i >= r.manifest.endIndex(i+1) {
+		return fmt.Errorf("%s: output %d, want %s", r.name, i, r.manifest.Part)
+	}
+
+	rest, err := r.store(i, data, "")
+	if err != nil {
+		return err
+	}
+	if fault >= 0 {
+		r.faulty = slices.Delete(r.faulty, fault, fault+1)
+	} else {
+		r.waiting[i] = waitingOutput{e, rest}
+	}
+	return r.listNext()
+}
+
+// listNext lists the waiting outputs that are next.
+func (r *run) listNext() error {
+	var entries []Entry
+	var rest [][]byte
+	for i := r.manifest.nextIndex(); ; i++ {
 		w, ok := r.waiting[i]
 		if !ok {
 			break
 		}
-		list, kept = append(list, w.entry), append(kept, w.kept)
+		entries = append(entries, w.entry)
+		rest = append(rest, w.rest)
 	}
-	if len(list) == 0 {
+	if len(entries) == 0 {
 		return nil
 	}
-	if err := r.m.unchanged(); err != nil {
+	if err := r.manifest.checkUnchanged(); err != nil {
 		return err
 	}
-	if err := r.place(kept); err != nil {
+	if err := r.publish(rest); err != nil {
 		return err
 	}
-	if err := r.m.append(list...); err != nil {
+	if err := r.manifest.addEntries(entries); err != nil {
 		return err
 	}
-	for _, e := range list {
+	for _, e := range entries {
 		delete(r.waiting, e.Index)
 	}
 	return nil
 }
 
-// Adopt lists outputs of other runs, which must not be written any more; list begins at the next
-// output. from returns the bytes of one as they are kept, and the file that has them. An output
+// adoptBatch is the number of outputs that Adopt lists with one sync of the manifest.
+const adoptBatch = 64
+
+// Adopt lists outputs of other runs, which must not be written any more; entries begin at the next
+// output. read returns the bytes of one as they are stored, and the file that has them. An output
 // that does not match its entry is an error.
-func (r *run) Adopt(list []Entry, from func(e Entry) (data []byte, file string, err error)) error {
-	for part := range slices.Chunk(list, together) {
-		_ = r.try(func() error {
-			for _, e := range part {
-				data, file, err := from(e)
-				if err == nil && DigestOf(data) != e.SHA256 {
-					err = fmt.Errorf("%s: output %d is not what its manifest lists", file, e.Index)
-				}
-				if err == nil {
-					data, err = r.keep(e.Index, data, file)
-				}
-				if err != nil {
-					return err
-				}
-				r.waiting[e.Index] = waiting{e, data}
-			}
-			return nil
-		}, r.release)
+func (r *run) Adopt(entries []Entry,
+	read func(e Entry) (data []byte, file string, err error)) error {
+	for batch := range slices.Chunk(entries, adoptBatch) {
+		if r.failed != nil {
+			break
+		}
+		r.failed = r.adoptEntries(batch, read)
 	}
 	return r.failed
+}
+
+func (r *run) adoptEntries(entries []Entry,
+	read func(e Entry) (data []byte, file string, err error)) error {
+	for _, e := range entries {
+		data, file, err := read(e)
+		if err != nil {
+			return err
+		}
+		if DigestOf(data) != e.SHA256 {
+			return fmt.Errorf("%s: output %d is not what its manifest lists", file, e.Index)
+		}
+		rest, err := r.store(e.Index, data, file)
+		if err != nil {
+			return err
+		}
+		r.waiting[e.Index] = waitingOutput{e, rest}
+	}
+	return r.listNext()
 }

@@ -14,36 +14,41 @@ import (
 // Report is the result of Verify.
 type Report struct {
 	*Contents
-	Outputs int // in the manifest
-	Faults  []Fault
+
+	// Outputs is the number of outputs in the manifest.
+	Outputs int
+
+	Faults []Fault
 }
 
-// fault adds a fault.
-func (r *Report) fault(name, problem string) { r.Faults = append(r.Faults, Fault{name, problem}) }
+// addFault adds a fault.
+func (r *Report) addFault(name, problem string) {
+	r.Faults = append(r.Faults, Fault{name, problem})
+}
 
-// Verify compares every output of the run at name, a folder or a file of lines, with the manifest.
-// It changes nothing. ext is the fileExtension of a folder's files.
+// verify is Verify on a filesystem.
 func verify(fsys fileSystem, name string) (*Report, error) {
 	info, err := fsys.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is a %s, want a run's directory or file", name, atomicfile.Kind(info))
+		return nil, fmt.Errorf("%s is a %s, want a run's directory or file", name,
+			atomicfile.Kind(info))
 	}
 	c, err := readContents(fsys, name)
 	if err != nil {
 		return nil, err
 	}
 	r := &Report{Contents: c, Outputs: len(c.Entries)}
-	if c.torn > 0 {
-		r.fault(filepath.Base(manifestOf(name, c.Folder)),
-			fmt.Sprintf("%d bytes follow its last whole line", c.torn))
+	if c.tornSize > 0 {
+		r.addFault(filepath.Base(manifestPath(name, c.Folder)),
+			fmt.Sprintf("%d bytes follow its last whole line", c.tornSize))
 	}
 	if c.Folder {
-		return r, r.folder(fsys, name)
+		return r, r.verifyFolder(fsys, name)
 	}
-	return r, r.lines(fsys, name)
+	return r, r.verifyLines(fsys, name)
 }
 
 // readContents reads the manifest of the run at name, a folder or a file of lines, but no output.
@@ -53,54 +58,57 @@ func readContents(fsys fileSystem, name string) (*Contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	name = manifestOf(name, info.IsDir())
-	if _, exists, err := regular(fsys, name); err != nil {
+	path := manifestPath(name, info.IsDir())
+	_, exists, err := statRegular(fsys, path)
+	if err != nil {
 		return nil, err
-	} else if !exists {
-		return nil, fmt.Errorf("%s is missing: no run was begun here", name)
 	}
-	data, err := readFile(fsys, name)
+	if !exists {
+		return nil, fmt.Errorf("%s is missing: no run was begun here", path)
+	}
+	data, err := readFile(fsys, path)
 	if err != nil {
 		return nil, err
 	}
 	c, err := parseManifest(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	c.Folder = info.IsDir()
 	return c, nil
 }
 
-// manifestOf returns the name of a run's manifest.
-func manifestOf(name string, folder bool) string {
-	if folder {
+// manifestPath returns the path of the manifest of the run at name.
+func manifestPath(name string, isFolder bool) string {
+	if isFolder {
 		return filepath.Join(name, manifestName)
 	}
 	return name + manifestSuffix
 }
 
-func (r *Report) folder(fsys fileSystem, dir string) error {
+// verifyFolder compares the files of a folder with the manifest.
+func (r *Report) verifyFolder(fsys fileSystem, dir string) error {
 	for _, e := range r.Entries {
-		name := fmt.Sprintf("%06d%s", e.Index, fileExtension)
-		problem, err := compare(fsys, filepath.Join(dir, name), e)
+		name := outputName(e.Index)
+		problem, err := compareFile(fsys, filepath.Join(dir, name), e)
 		if err != nil {
 			return err
 		}
 		if problem != "" {
-			r.fault(name, problem)
+			r.addFault(name, problem)
 		}
 	}
 	names, err := fsys.ReadDir(dir)
 	for _, n := range names {
-		if i, ok := outputIndex(n); ok && (i < r.first() || i >= r.done()) {
-			r.fault(n, "is not in the manifest")
+		if i, ok := outputIndex(n); ok && (i < r.firstIndex() || i >= r.nextIndex()) {
+			r.addFault(n, "is not in the manifest")
 		}
 	}
 	return err
 }
 
-// compare returns what is wrong with the output at name, "" for nothing.
-func compare(fsys fileSystem, name string, e Entry) (problem string, err error) {
+// compareFile returns what is wrong with the output at name, "" for nothing.
+func compareFile(fsys fileSystem, name string, e Entry) (problem string, err error) {
 	info, err := fsys.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -113,23 +121,39 @@ func compare(fsys fileSystem, name string, e Entry) (problem string, err error) 
 		return "is empty", nil
 	}
 	data, err := readFile(fsys, name)
-	if err == nil && DigestOf(data) != e.SHA256 {
-		problem = "is not what the manifest lists"
+	if err != nil {
+		return "", err
 	}
-	return problem, err
+	if DigestOf(data) != e.SHA256 {
+		return "is not what the manifest lists", nil
+	}
+	return "", nil
 }
 
-func (r *Report) lines(fsys fileSystem, name string) error {
+// verifyLines compares the lines of a file with the manifest.
+func (r *Report) verifyLines(fsys fileSystem, name string) error {
 	f, err := fsys.OpenFile(name, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
-	size, faults, err := checkLines(f, r.Entries)
-	if now, failed := f.Stat(); failed != nil {
-		err = cmp.Or(err, failed)
-	} else if r.Faults = append(r.Faults, faults...); now.Size() > size && len(faults) == 0 {
-		r.fault(filepath.Base(name),
-			fmt.Sprintf("%d bytes after its last line are not in the manifest", now.Size()-size))
+	err = r.verifyOpenLines(f, name)
+	closeErr := f.Close()
+	return cmp.Or(err, closeErr)
+}
+
+func (r *Report) verifyOpenLines(f openFile, name string) error {
+	listedSize, faults, err := checkLines(f, r.Entries)
+	if err != nil {
+		return err
 	}
-	return cmp.Or(err, f.Close())
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r.Faults = append(r.Faults, faults...)
+	if rest := info.Size() - listedSize; rest > 0 && len(faults) == 0 {
+		r.addFault(filepath.Base(name),
+			fmt.Sprintf("%d bytes after its last line are not in the manifest", rest))
+	}
+	return nil
 }
