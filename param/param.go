@@ -23,27 +23,39 @@ const (
 	Text               // read by the parameter's owner
 )
 
-var kinds = []string{Number: "number", Whole: "whole", Word: "word", Text: "text"}
+// kindNames are the kinds' names, by Kind.
+var kindNames = []string{Number: "number", Whole: "whole", Word: "word", Text: "text"}
 
 // String returns number, whole, word or text.
-func (k Kind) String() string { return kinds[k] }
+func (k Kind) String() string { return kindNames[k] }
 
 // MarshalText returns String's bytes.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // Param describes a parameter.
 type Param struct {
-	Name string  `json:"name"` // as in texts and flags, such as top-k
-	Kind Kind    `json:"kind"`
-	Min  float64 `json:"min,omitzero"` // least value of a Number or Whole, itself allowed
-	Max  float64 `json:"max,omitzero"`
-	// the meaning of 0 below Min, such as "all"; "" if 0 is refused
+	// Name is as in texts and flags, such as top-k.
+	Name string `json:"name"`
+	Kind Kind   `json:"kind"`
+
+	// Min and Max are the least and the largest value of a Number or Whole, themselves allowed.
+	Min float64 `json:"min,omitzero"`
+	Max float64 `json:"max,omitzero"`
+
+	// Zero is the meaning of 0 below Min, such as "all"; "" if 0 is refused.
 	Zero string `json:"zero,omitempty"`
-	// the values of a Word, or the only values of a Whole
-	Words   []string `json:"words,omitempty"`
-	Default string   `json:"default,omitempty"` // as text; "" if the owner decides
-	Help    string   `json:"help"`              // one line, with the unit
-	Paper   string   `json:"paper,omitempty"`   // "" for the owner's paper
+
+	// Words are the values of a Word, or the only values of a Whole.
+	Words []string `json:"words,omitempty"`
+
+	// Default is the default as text; "" if the owner decides.
+	Default string `json:"default,omitempty"`
+
+	// Help is one line, with the unit.
+	Help string `json:"help"`
+
+	// Paper is the parameter's own source; "" for that of its owner.
+	Paper string `json:"paper,omitempty"`
 }
 
 // Want describes the allowed values, such as "0.001 to 1000".
@@ -73,10 +85,10 @@ func JoinOr(words []string) string {
 func (p Param) Float(text string) (float64, error) {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil && !math.IsInf(x, 0) {
-		return 0, p.unread(text, "a number, ", err)
+		return 0, p.refuseText(text, "a number, ", err)
 	}
 	if !p.allows(x) {
-		return 0, p.refuse(Format(x))
+		return 0, p.refuseValue(Format(x))
 	}
 	return x, nil
 }
@@ -85,14 +97,15 @@ func (p Param) Float(text string) (float64, error) {
 func (p Param) Int(text string) (int, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		whole := "a whole number, "
+		kind := "a whole number, "
 		if len(p.Words) > 0 {
-			whole = ""
+			kind = "" // the words say it
 		}
-		return 0, p.unread(text, whole, err)
+		return 0, p.refuseText(text, kind, err)
 	}
-	if !p.allows(float64(n)) || int64(int(n)) != n {
-		return 0, p.refuse(strconv.FormatInt(n, 10))
+	fitsInt := int64(int(n)) == n // int has 32 bits on some machines
+	if !p.allows(float64(n)) || !fitsInt {
+		return 0, p.refuseValue(strconv.FormatInt(n, 10))
 	}
 	return int(n), nil
 }
@@ -100,7 +113,7 @@ func (p Param) Int(text string) (int, error) {
 // Word reads one of Words.
 func (p Param) Word(text string) (string, error) {
 	if !slices.Contains(p.Words, text) {
-		return "", p.refuse(Quote(text))
+		return "", p.refuseValue(Quote(text))
 	}
 	return text, nil
 }
@@ -110,7 +123,7 @@ func (p Param) Check(x float64) error {
 	if x == 0 || p.allows(x) {
 		return nil
 	}
-	return p.refuse(Format(x))
+	return p.refuseValue(Format(x))
 }
 
 // CheckInt is Check for a whole number.
@@ -118,7 +131,7 @@ func (p Param) CheckInt(n int) error {
 	if n == 0 || p.allows(float64(n)) {
 		return nil
 	}
-	return p.refuse(strconv.Itoa(n))
+	return p.refuseValue(strconv.Itoa(n))
 }
 
 // CheckWord returns an error for a word that is not one of Words. "" stands for the default and
@@ -139,12 +152,14 @@ func (p Param) allows(x float64) bool {
 	return x >= p.Min && x <= p.Max || x == 0 && p.Zero != ""
 }
 
-func (p Param) refuse(found string) error {
+// refuseValue returns the error for a value out of range.
+func (p Param) refuseValue(found string) error {
 	return &Error{Name: p.Name, Found: found, Want: p.Want()}
 }
 
-// unread is the error of a text that is no number of this kind, or one beyond all.
-func (p Param) unread(text, kind string, err error) error {
+// refuseText returns the error for a text that is no number of this kind, or one that no variable
+// holds. kind is put in front of the allowed values, and err is strconv's.
+func (p Param) refuseText(text, kind string, err error) error {
 	e := &Error{Name: p.Name, Found: Quote(text), Want: kind + p.Want(), Reason: WrongType}
 	if errors.Is(err, strconv.ErrRange) {
 		e.Reason = OutOfRange
@@ -160,81 +175,92 @@ func Format(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-// quoted is the number of bytes of a text that an error shows.
-const quoted = 60
+// maxQuoted is the number of bytes of a text that an error shows.
+const maxQuoted = 60
 
-// Quote quotes a text for an error and cuts it off after 60 bytes.
+// Quote quotes a text for an error and cuts it off after 60 bytes, so that a file given by mistake
+// does not fill the screen.
 func Quote(text string) string {
-	if len(text) <= quoted {
+	if len(text) <= maxQuoted {
 		return strconv.Quote(text)
 	}
-	return fmt.Sprintf("%s... (%d bytes)", strconv.Quote(strings.ToValidUTF8(text[:quoted], "")),
-		len(text))
+	start := strings.ToValidUTF8(text[:maxQuoted], "")
+	return fmt.Sprintf("%s... (%d bytes)", strconv.Quote(start), len(text))
 }
 
-// Unknown returns the error for a name that is none of known: "unknown sampler "momnet" (did you
-// mean moment?), want one of eb, moment".
+// Unknown returns the error for a name that is not known: "unknown sampler "momnet" (did you mean
+// moment?), want one of eb, moment". kind is what the name is of, and the error's Name.
 func Unknown(kind, name string, known []string) error {
 	known = slices.Sorted(slices.Values(known))
-	var near string
+	suggestion := ""
 	if names := Nearest(name, known); len(names) > 0 {
-		near = " (did you mean " + JoinOr(names) + "?)"
+		suggestion = " (did you mean " + JoinOr(names) + "?)"
 	}
-	return &Error{Name: kind, Found: Quote(name), Want: strings.Join(known, ", "), Reason: NoSuch,
-		Err: fmt.Errorf("unknown %s %s%s, want one of %s", kind, Quote(name), near,
-			strings.Join(known, ", "))}
+	list := strings.Join(known, ", ")
+	return &Error{
+		Name:   kind,
+		Found:  Quote(name),
+		Want:   list,
+		Reason: NoSuch,
+		Err:    fmt.Errorf("unknown %s %s%s, want one of %s", kind, Quote(name), suggestion, list),
+	}
 }
 
 // Nearest returns the names in known that differ from name in the fewest letters, if that is at
-// most a third of its letters, and otherwise those that begin with name.
+// most a third of its letters, and otherwise those that begin with name; three at most.
 func Nearest(name string, known []string) []string {
 	const longest = 64
 	if len(name) < 2 || len(name) > longest {
 		return nil
 	}
-	least := max(1, len(name)/3) + 1
-	var near, begin []string
-	for i, k := range known {
-		if slices.Contains(known[:i], k) {
+	maxEdits := max(1, len(name)/3)
+	fewest := maxEdits + 1
+	var near, longer []string
+	for i, candidate := range known {
+		if slices.Contains(known[:i], candidate) {
 			continue
 		}
-		d := distance(name, k)
-		if d < least {
-			least, near = d, nil
+		edits := editDistance(name, candidate)
+		if edits < fewest {
+			fewest = edits
+			near = nil
 		}
-		if d == least && d <= max(1, len(name)/3) {
-			near = append(near, k)
+		if edits == fewest && edits <= maxEdits {
+			near = append(near, candidate)
 		}
-		if strings.HasPrefix(k, name) {
-			begin = append(begin, k)
+		if strings.HasPrefix(candidate, name) {
+			longer = append(longer, candidate)
 		}
 	}
 	if len(near) == 0 {
-		near = begin
+		near = longer
 	}
 	return near[:min(3, len(near))]
 }
 
-// distance returns how many letters of a must be inserted, removed, replaced or swapped with a
+// editDistance returns how many letters of a must be inserted, removed, replaced or swapped with a
 // neighbour to get b (Damerau and Levenshtein, restricted).
-func distance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+func editDistance(a, b string) int {
+	// row[j] is the distance of a[:i] and b[:j]; last and beforeLast are the rows of i-1 and i-2.
+	beforeLast := make([]int, len(b)+1)
+	last := make([]int, len(b)+1)
+	row := make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
 		row[0] = i
 		for j := 1; j <= len(b); j++ {
-			change := 1
+			replace := 1
 			if a[i-1] == b[j-1] {
-				change = 0
+				replace = 0
 			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+replace)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
+				row[j] = min(row[j], beforeLast[j-2]+1)
 			}
 		}
-		before, last, row = last, row, before
+		beforeLast, last, row = last, row, beforeLast
 	}
 	return last[len(b)]
 }

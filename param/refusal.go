@@ -25,18 +25,34 @@ const (
 	NoSuchToken               // not a token of the vocabulary
 )
 
-var reasons = []string{OutOfRange: "out of range", WrongType: "wrong type", Missing: "missing",
-	NoSuch: "no such name", TooLong: "too long", NoHole: "no hole", NoEffect: "no effect",
-	Unsupported: "unsupported", NoSuchToken: "no such token"}
+// reasonNames are the reasons in words, by Reason.
+var reasonNames = []string{
+	OutOfRange:  "out of range",
+	WrongType:   "wrong type",
+	Missing:     "missing",
+	NoSuch:      "no such name",
+	TooLong:     "too long",
+	NoHole:      "no hole",
+	NoEffect:    "no effect",
+	Unsupported: "unsupported",
+	NoSuchToken: "no such token",
+}
 
 // String returns the reason in words.
-func (r Reason) String() string { return reasons[r] }
+func (r Reason) String() string { return reasonNames[r] }
 
 // Error is the error for a refused value: "steps is 0, want 1 to 4096".
 type Error struct {
-	Name, Found, Want string // Name is the parameter's, as in flags
-	Reason            Reason
-	// a cause or a whole sentence that replaces Found and Want in the text; may be nil
+	// Name is the parameter's, as in flags.
+	Name string
+
+	// Found is the refused value as a sentence shows it, and Want describes the allowed ones.
+	Found string
+	Want  string
+
+	Reason Reason
+
+	// Err is a cause or a whole sentence that replaces Found and Want in the text; may be nil.
 	Err error
 }
 
@@ -55,9 +71,9 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Cause returns the error that e has in place of Found and Want, without the parameter's name in
-// front that About puts there, or e itself if it has none.
+// front that WithName puts there, or e itself if it has none.
 func (e *Error) Cause() error {
-	if n, ok := e.Err.(named); ok {
+	if n, ok := e.Err.(namedError); ok {
 		return n.err
 	}
 	return cmp.Or(e.Err, error(e))
@@ -73,7 +89,7 @@ func WithName(name string, err error) error {
 	if e, ok := err.(*Error); ok && e.Err == nil {
 		return err
 	}
-	e := &Error{Name: name, Err: named{name, err}}
+	e := &Error{Name: name, Err: namedError{name, err}}
 	if cause, ok := errors.AsType[*Error](err); ok {
 		if cause.Name != name {
 			return e.Err
@@ -83,14 +99,14 @@ func WithName(name string, err error) error {
 	return e
 }
 
-// named is an error with a parameter's name in front.
-type named struct {
+// namedError is an error with a parameter's name in front.
+type namedError struct {
 	name string
 	err  error
 }
 
 // Error returns the sentence, without names of packages and without the parameter's name twice.
-func (n named) Error() string {
+func (n namedError) Error() string {
 	text := n.err.Error()
 	for _, prefix := range []string{"samplers: ", "generate: ", n.name + ": "} {
 		text = strings.TrimPrefix(text, prefix)
@@ -99,7 +115,7 @@ func (n named) Error() string {
 }
 
 // Unwrap returns the cause.
-func (n named) Unwrap() error { return n.err }
+func (n namedError) Unwrap() error { return n.err }
 
 // AtPlace names the place of an error before it; nil stays nil.
 func AtPlace(place string, err error) error {
@@ -109,7 +125,7 @@ func AtPlace(place string, err error) error {
 	return fmt.Errorf("%s: %w", place, err)
 }
 
-// Refuse returns an Error with a sentence of its own.
+// Refuse returns an Error with a sentence of its own, for where "is ..., want ..." does not fit.
 func Refuse(name string, reason Reason, format string, args ...any) error {
 	return &Error{Name: name, Reason: reason, Err: fmt.Errorf(format, args...)}
 }
