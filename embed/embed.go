@@ -21,13 +21,19 @@ import (
 type Embedder struct {
 	model     *unmask.Model
 	tokenizer tokenizers.Tokenizer
-	before    []int32
-	after     []int32
+
+	// before and after are the tokens that stand around every text.
+	before []int32
+	after  []int32
+
+	// maxTokens is the most tokens of a text, with those around it.
 	maxTokens int
-	folder    *folder
+
+	folder *folder
 }
 
-// New returns what makes vectors by a model.
+// New returns an Embedder by a model of texts of any length. What the folder of its weights says
+// about embeddings is read here, so that a mistake in its files is found before the first text.
 func New(m *unmask.Model) (*Embedder, error) {
 	e := &Embedder{model: m, tokenizer: m.Tokenizer}
 	spec := m.Spec()
@@ -46,8 +52,11 @@ func New(m *unmask.Model) (*Embedder, error) {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 	}
-	if n := e.folder.maxTokens; n > 0 && n >= len(e.before)+len(e.after) { // nothing is cut to fewer
-		e.maxTokens = min(e.maxTokens, n)
+
+	// A bound that has no room for the tokens around a text bounds nothing.
+	bound := e.folder.maxTokens
+	if bound > 0 && bound >= len(e.before)+len(e.after) {
+		e.maxTokens = min(e.maxTokens, bound)
 	}
 	return e, nil
 }
@@ -57,27 +66,44 @@ func (e *Embedder) PromptNames() []string { return slices.Sorted(maps.Keys(e.fol
 
 // Options say what vectors are wanted.
 type Options struct {
-	Prompt     string // the name of one of the folder's prompts, which goes before each text
-	Dimensions int    // the first numbers of each vector; 0: as many as the folder says, or all
-	Normalize  bool   // vectors of length 1, whatever the folder says
-	PerToken   bool   // a vector for each of a text's own tokens, without pooling
-	Turn       model.Turn
+	// Prompt names one of the folder's prompts, which goes before each text; "" takes the folder's
+	// default, if it has one.
+	Prompt string
+
+	// Dimensions keeps the first numbers of each vector; 0 keeps as many as the folder says, or all.
+	Dimensions int
+
+	// Normalize gives vectors of length 1, whatever the folder says.
+	Normalize bool
+
+	// PerToken gives a vector for each of a text's own tokens, without pooling.
+	PerToken bool
+
+	Turn model.Turn
 }
 
 // Text is a text as the model reads it.
 type Text struct {
-	Tokens       []int32 // with those around it
-	from         int
-	to           int // its own tokens, with a prompt's
-	promptTokens int // how many tokens belong to the prompt and what is before it
-	Truncated    int // tokens that were left out because the text is too long
+	// Tokens have those around the text.
+	Tokens []int32
+
+	// Tokens[from:to] are the text's own, with those of a prompt.
+	from int
+	to   int
+
+	// promptTokens counts the tokens of the prompt and those before it, if they are not pooled.
+	promptTokens int
+
+	// Truncated counts the tokens that were dropped because the text is too long.
+	Truncated int
 }
 
 // ContentTokens returns the number of the text's own tokens, with a prompt's.
 func (t *Text) ContentTokens() int { return t.to - t.from }
 
-// Tokenize returns the tokens of a text. One that is too long is cut where the folder is
-// sentence-transformers', and refused elsewhere.
+// Tokenize returns the tokens of a text, after a prompt if there is one. A text that is too long is
+// truncated if the folder is sentence-transformers', as that library does, and refused otherwise: a
+// protein without its end would be another protein.
 func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
 	name := cmp.Or(o.Prompt, e.folder.defaultPrompt)
 	prompt := ""
@@ -94,14 +120,14 @@ func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
 	}
 	t, err := e.WrapTokens(ids, o)
 	if err == nil && prompt != "" && e.folder.excludePrompt {
-		promptIDs, failed := e.encode(prompt)
+		promptIDs, encodeErr := e.encode(prompt)
 		t.promptTokens = len(e.before) + len(promptIDs)
-		err = failed
+		err = encodeErr
 	}
 	return t, err
 }
 
-// encode returns the tokens of a text; of an empty one there are none.
+// encode returns the tokens of a text; none of an empty one, which tokenizers refuse.
 func (e *Embedder) encode(text string) ([]int32, error) {
 	if e.folder.lowercase {
 		text = tokenizers.Lowercase(text)
@@ -112,7 +138,7 @@ func (e *Embedder) encode(text string) ([]int32, error) {
 	return e.tokenizer.Encode(text)
 }
 
-// WrapTokens is Read for a text's own tokens, before which no prompt goes.
+// WrapTokens is Tokenize for a text that is given as its own tokens. No prompt goes before it.
 func (e *Embedder) WrapTokens(ids []int32, o Options) (*Text, error) {
 	room := max(0, e.maxTokens-len(e.before)-len(e.after))
 	t := &Text{from: len(e.before), Truncated: max(0, len(ids)-room)}
@@ -129,7 +155,10 @@ func (e *Embedder) WrapTokens(ids []int32, o Options) (*Text, error) {
 	default:
 		ids = ids[:len(ids)-t.Truncated]
 	}
-	if len(ids) == 0 && (e.folder.ownTokensOnly || o.PerToken || len(e.before)+len(e.after) == 0) {
+
+	// A vector needs at least one row: those around the text will do where they are pooled.
+	needsContent := e.folder.ownTokensOnly || o.PerToken || len(e.before)+len(e.after) == 0
+	if len(ids) == 0 && needsContent {
 		return nil, &param.Error{
 			Name:   "text",
 			Found:  "empty",
@@ -142,7 +171,7 @@ func (e *Embedder) WrapTokens(ids []int32, o Options) (*Text, error) {
 	return t, nil
 }
 
-// pooledRows returns the rows that a text's vector is made of.
+// pooledRows returns the rows that a text's vector is made of: from, and the one after the last.
 func (e *Embedder) pooledRows(t *Text, o Options) (from, to int) {
 	if o.PerToken || e.folder.ownTokensOnly {
 		return t.from, t.to
@@ -150,9 +179,9 @@ func (e *Embedder) pooledRows(t *Text, o Options) (from, to int) {
 	return min(t.promptTokens, len(t.Tokens)-1), len(t.Tokens)
 }
 
-// Embed returns a vector of each text or, with Options.Each, the vectors [own tokens, width] of
-// each. It takes the model's lock for one call of the model at a time. Numbers do not depend on
-// what else is in the list.
+// Embed returns a vector of each text or, with Options.PerToken, the vectors [content tokens,
+// width] of each. It takes the model's lock for one call of the model at a time. Numbers do not
+// depend on what else is in the list.
 func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]float32, error) {
 	vectors := make([][]float32, len(list))
 	tokens := make([][]int32, len(list))
@@ -168,24 +197,30 @@ func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]floa
 			}
 		}
 		states, width, err := e.computeStates(ctx, b, o)
-		for _, i := range group {
+		if err != nil {
+			return err
+		}
+
+		for _, index := range group {
+			from, to := e.pooledRows(list[index], o)
+			textStates := states[:(to-from)*width]
+			states = states[len(textStates):]
+			if o.PerToken {
+				vectors[index] = textStates
+				continue
+			}
+			vectors[index], err = e.poolVector(textStates, width, from, o)
 			if err != nil {
 				return err
 			}
-			from, to := e.pooledRows(list[i], o)
-			textStates := states[:(to-from)*width]
-			states = states[len(textStates):]
-			vectors[i] = textStates
-			if !o.PerToken {
-				vectors[i], err = e.poolVector(textStates, width, from, o)
-			}
 		}
-		return err
+		return nil
 	})
 	return vectors, err
 }
 
-// computeStates computes a batch and returns the states of the rows that it reads.
+// computeStates computes a batch and returns the hidden states of the rows that it reads,
+// [rows, width].
 func (e *Embedder) computeStates(ctx context.Context, b *model.Batch, o Options) (states []float32,
 	width int, err error) {
 	done, err := o.Turn.Acquire(ctx, e.model.Denoiser)
@@ -204,7 +239,8 @@ func (e *Embedder) computeStates(ctx context.Context, b *model.Batch, o Options)
 	return hidden.Hidden(b.ReadRows)
 }
 
-// poolVector pools states [n, width], the first of which is that of position `first`.
+// poolVector pools states [n, width], the first of which is that of position first, and applies
+// what the folder has after pooling. Several poolings are concatenated.
 func (e *Embedder) poolVector(states []float32, width, first int, o Options) ([]float32, error) {
 	var v []float64
 	for _, mode := range e.folder.poolings {
@@ -221,68 +257,73 @@ func (e *Embedder) poolVector(states []float32, width, first int, o Options) ([]
 			Want:  fmt.Sprintf("1 to %d", len(v)),
 		}
 	}
-	n := len(layers)
-	unit := o.Normalize || o.Dimensions > 0 && n > 0 && layers[n-1].weight == nil
+
+	// The first numbers of a vector of length 1 are shorter, so a folder that normalizes gets its
+	// vectors normalized again.
+	endsNormalized := len(layers) > 0 && layers[len(layers)-1].weight == nil
+	normalize := o.Normalize || o.Dimensions > 0 && endsNormalized
 	v = v[:min(len(v), cmp.Or(o.Dimensions, e.folder.dimensions))]
-	if unit {
+	if normalize {
 		v = new(layer).apply(v)
 	}
-	out := make([]float32, len(v))
+
+	vector := make([]float32, len(v))
 	for i, x := range v {
-		out[i] = float32(x)
+		vector[i] = float32(x)
 	}
-	return out, nil
+	return vector, nil
 }
 
-// poolStates returns one vector for states [n, width].
+// poolStates returns one vector of states [n, width] by a pooling of sentence-transformers: the
+// largest of each number, or a weighted mean.
 func poolStates(mode string, states []float32, width, first int) []float64 {
+	if mode == "max" {
+		return maxStates(states, width)
+	}
 	n := len(states) / width
 	v := make([]float64, width)
-	weights := 0.0
+	sum := 0.0 // of the weights
 	for i := range n {
 		weight := 1.0
 		switch mode {
 		case "cls":
-			weight = float64(max(0, 1-i))
+			weight = float64(max(0, 1-i)) // only the first
 		case "lasttoken":
-			weight = float64(max(0, i-n+2))
+			weight = float64(max(0, i-n+2)) // only the last
 		case "weightedmean":
 			weight = float64(first + i + 1)
 		}
-		weights += weight
+		sum += weight
 		for j, x := range states[i*width : (i+1)*width] {
-			if x := float64(x); mode != "max" {
-				v[j] += weight * x
-			} else if i == 0 || x > v[j] {
-				v[j] = x
-			}
+			v[j] += weight * float64(x)
 		}
 	}
-	switch mode {
-	case "max":
-		return v
-	case "mean_sqrt_len_tokens":
-		weights = math.Sqrt(weights)
+	if mode == "mean_sqrt_len_tokens" {
+		sum = math.Sqrt(sum)
 	}
 	for j := range v {
-		v[j] /= weights
+		v[j] /= sum
 	}
 	return v
 }
 
-// apply returns what a layer makes of a vector.
+// maxStates returns the largest of each number of states [n, width].
+func maxStates(states []float32, width int) []float64 {
+	v := make([]float64, width)
+	for i := range len(states) / width {
+		for j, x := range states[i*width : (i+1)*width] {
+			if i == 0 || float64(x) > v[j] {
+				v[j] = float64(x)
+			}
+		}
+	}
+	return v
+}
+
+// apply returns a layer's output for a vector.
 func (l *layer) apply(v []float64) []float64 {
 	if l.weight == nil {
-		square := 0.0
-		for _, x := range v {
-			square += x * x
-		}
-		out := make([]float64, len(v))
-		length := max(math.Sqrt(square), 1e-12)
-		for i, x := range v {
-			out[i] = x / length
-		}
-		return out
+		return normalizeVector(v)
 	}
 	out := make([]float64, len(l.weight)/len(v))
 	for i := range out {
@@ -293,6 +334,21 @@ func (l *layer) apply(v []float64) []float64 {
 			out[i] += float64(w) * v[j]
 		}
 		out[i] = l.activate(out[i])
+	}
+	return out
+}
+
+// normalizeVector returns a vector divided by its length. The bound is that of
+// torch.nn.functional.normalize, so that a vector of zeros stays one.
+func normalizeVector(v []float64) []float64 {
+	square := 0.0
+	for _, x := range v {
+		square += x * x
+	}
+	length := max(math.Sqrt(square), 1e-12)
+	out := make([]float64, len(v))
+	for i, x := range v {
+		out[i] = x / length
 	}
 	return out
 }

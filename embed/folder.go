@@ -18,22 +18,37 @@ import (
 
 // folder is what the files of sentence-transformers say (version 6.2 and older ones).
 type folder struct {
-	ownTokensOnly bool // there are none: a text's vector is of its own tokens
-	maxTokens     int  // tokens of a text with those around it
-	truncateLeft  bool // a text that is longer loses its beginning
-	lowercase     bool // texts are made lower-case first
-	poolings      []string
-	excludePrompt bool // a prompt's tokens are not pooled
-	layers        []layer
-	dimensions    int // numbers of a vector that are kept
+	// ownTokensOnly is true without such files: a text's vector is the mean of its own tokens.
+	ownTokensOnly bool
+
+	// maxTokens is the most tokens of a text with those around it, 0 if the files do not say.
+	maxTokens int
+
+	// truncateLeft drops the beginning of a text that is too long, not its end.
+	truncateLeft bool
+
+	// lowercase makes texts lower-case before they are tokenized.
+	lowercase bool
+
+	// poolings are some of knownPoolings, whose vectors are concatenated.
+	poolings []string
+
+	// excludePrompt leaves the tokens of a prompt out of the pooling.
+	excludePrompt bool
+
+	layers []layer
+
+	// dimensions is how many numbers of a vector are kept.
+	dimensions int
+
 	prompts       map[string]string
-	defaultPrompt string // name of the prompt where none is asked for
+	defaultPrompt string
 }
 
-// layer is what a pooled vector goes through: a matrix or, without one, a division by its length.
+// layer is applied to a pooled vector: a matrix or, without one, a division by the vector's length.
 type layer struct {
-	weight   []float32
-	bias     []float32 // [out, in], [out] or nil
+	weight   []float32 // [out, in], nil for a division
+	bias     []float32 // [out] or nil
 	activate func(float64) float64
 }
 
