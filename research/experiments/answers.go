@@ -50,48 +50,52 @@ func asInt(condition bool) int {
 
 // Accuracy is how well a method at a number of steps answered tasks.
 type Accuracy struct {
-	Method  string `json:"sampler"` // with its parameters
-	Steps   int    `json:"steps"`
-	Right   int    `json:"right"`
-	Checked int    `json:"checked"`
-	Answers int    `json:"answers"` // with those that were not checked
+	// Method is the sampler with its parameters.
+	Method string `json:"sampler"`
+	Steps  int    `json:"steps"`
 
-	Accuracy  float64 `json:"accuracy"`
-	Low       float64 `json:"low"` // the ends of a 95 % interval of Wilson
-	High      float64 `json:"high"`
-	Passes    float64 `json:"full_passes"`     // full passes an answer
-	PerPass   float64 `json:"tokens_per_pass"` // 0 if nothing was generated
+	// Right counts right answers, Checked those that were checked, and Answers all.
+	Right   int `json:"right"`
+	Checked int `json:"checked"`
+	Answers int `json:"answers"`
+
+	// Accuracy is Right/Checked. Low and High are the ends of its 95 % interval of Wilson.
+	Accuracy float64 `json:"accuracy"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+
+	// Passes are full passes per answer. PerPass are tokens per pass, 0 if nothing was generated.
+	Passes    float64 `json:"full_passes"`
+	PerPass   float64 `json:"tokens_per_pass"`
 	PerSecond float64 `json:"tokens_per_second"`
-	AUP       float64 `json:"aup"` // of all points of the method, see SetAUP
 
-	Kinds map[string]float64 `json:"kinds"` // accuracy of each kind
+	// AUP is computed of all points of the method, see SetAUP.
+	AUP float64 `json:"aup"`
+
+	// Kinds are the accuracies of each kind of task.
+	Kinds map[string]float64 `json:"kinds"`
 
 	methodPoint Point
 }
 
-// Wilson returns the ends of the 95 % interval of a share of n (Wilson 1927).
+// Wilson returns the ends of the 95 % interval of a share of n (Wilson 1927). Unlike that of the
+// normal distribution it is right for few answers, and for shares near 0 and 1.
 func Wilson(right, n int) (low, high float64) {
 	if n == 0 {
 		return 0, 1
 	}
-	p := float64(right) / float64(n)
+	const z = normalHalfWidth
 	size := float64(n)
-	z := normalHalfWidth
+	p := float64(right) / size
 	middle := (p + z*z/(2*size)) / (1 + z*z/size)
 	half := z / (1 + z*z/size) * math.Sqrt(p*(1-p)/size+z*z/(4*size*size))
 	return max(0, middle-half), min(1, middle+half)
 }
 
-// Accuracies sums up results of tasks, in the order of their first points.
+// Accuracies sums up results of tasks, one for each method and number of steps, in the order of
+// their first points.
 func Accuracies(results []Result) (list []Accuracy) {
-	type sum struct {
-		passes  float64
-		tokens  float64
-		seconds float64 // passes of what was generated
-		right   map[string]int
-		of      map[string]int
-	}
-	var sums []sum
+	var totals []answerTotals
 	for _, r := range results {
 		index := slices.IndexFunc(list, func(a Accuracy) bool {
 			return a.methodPoint == r.methodOnly() && a.Steps == r.Steps
@@ -99,49 +103,68 @@ func Accuracies(results []Result) (list []Accuracy) {
 		if index < 0 {
 			index = len(list)
 			list = append(list, Accuracy{Method: r.Name(), Steps: r.Steps, methodPoint: r.methodOnly()})
-			sums = append(sums, sum{right: map[string]int{}, of: map[string]int{}})
+			totals = append(totals, answerTotals{right: map[string]int{}, checked: map[string]int{}})
 		}
-		a := &list[index]
-		s := &sums[index]
-		for _, answer := range r.Answers {
-			a.Answers++
-			if right := answer.Right; right != nil {
-				a.Checked++
-				s.of[answer.Kind]++
-				a.Right += asInt(*right)
-				s.right[answer.Kind] += asInt(*right)
-			}
-			a.Passes += float64(answer.Passes)
-			if answer.Tokens > 0 {
-				s.tokens += float64(answer.Tokens)
-				s.passes += float64(answer.Passes)
-			}
-		}
-		for _, seconds := range r.Seconds {
-			s.seconds += seconds
-		}
+		totals[index].add(&list[index], r)
 	}
 	for i := range list {
-		a := &list[i]
-		s := sums[i]
-		a.Low, a.High = Wilson(a.Right, a.Checked)
-		if a.Checked > 0 {
-			a.Accuracy = float64(a.Right) / float64(a.Checked)
-		}
-		a.Passes /= float64(a.Answers)
-		if s.passes > 0 {
-			a.PerPass = s.tokens / s.passes
-		}
-		if s.seconds > 0 {
-			a.PerSecond = s.tokens / s.seconds
-		}
-		a.Kinds = map[string]float64{}
-		for kind, n := range s.of {
-			a.Kinds[kind] = float64(s.right[kind]) / float64(n)
-		}
+		totals[i].setMeans(&list[i])
 	}
 	SetAUP(list)
 	return list
+}
+
+// answerTotals are the sums that the means of an Accuracy are computed of.
+type answerTotals struct {
+	// passes and tokens are those of generated answers, without those that were only chosen.
+	passes float64
+	tokens float64
+
+	seconds float64
+
+	// right and checked count answers by the kind of their task.
+	right   map[string]int
+	checked map[string]int
+}
+
+// add adds the answers of a result.
+func (s *answerTotals) add(a *Accuracy, r Result) {
+	for _, answer := range r.Answers {
+		a.Answers++
+		if right := answer.Right; right != nil {
+			a.Checked++
+			s.checked[answer.Kind]++
+			a.Right += asInt(*right)
+			s.right[answer.Kind] += asInt(*right)
+		}
+		a.Passes += float64(answer.Passes)
+		if answer.Tokens > 0 {
+			s.tokens += float64(answer.Tokens)
+			s.passes += float64(answer.Passes)
+		}
+	}
+	for _, seconds := range r.Seconds {
+		s.seconds += seconds
+	}
+}
+
+// setMeans sets the shares and means of an accuracy whose answers are all added.
+func (s *answerTotals) setMeans(a *Accuracy) {
+	a.Low, a.High = Wilson(a.Right, a.Checked)
+	if a.Checked > 0 {
+		a.Accuracy = float64(a.Right) / float64(a.Checked)
+	}
+	a.Passes /= float64(a.Answers)
+	if s.passes > 0 {
+		a.PerPass = s.tokens / s.passes
+	}
+	if s.seconds > 0 {
+		a.PerSecond = s.tokens / s.seconds
+	}
+	a.Kinds = map[string]float64{}
+	for kind, n := range s.checked {
+		a.Kinds[kind] = float64(s.right[kind]) / float64(n)
+	}
 }
 
 // SetAUP sets the accuracy under parallelism of each method (Qian et al. 2026, arXiv 2601.07568):

@@ -8,18 +8,25 @@ import (
 
 // Verdict says whether a claim of the paper holds on the measured model.
 type Verdict struct {
-	Claim   string   `json:"claim"`
-	Figure  string   `json:"figure"`
-	Rule    string   `json:"rule"` // the rule that decides Holds
+	Claim  string `json:"claim"`
+	Figure string `json:"figure"`
+
+	// Rule is the rule that decides Holds, as a sentence.
+	Rule string `json:"rule"`
+
 	Numbers []Number `json:"numbers"`
 	Holds   bool     `json:"holds"`
-	Decided bool     `json:"decided"` // false: neither the claim nor its opposite is beyond chance
-	// for an undecided claim, about how many times the samples it has would decide it with these
-	// values; 0 if more than 16384 times would be needed
+
+	// Decided is false if neither the claim nor its opposite is beyond chance.
+	Decided bool `json:"decided"`
+
+	// SamplesFactor is, for an undecided claim, about how many times its samples would decide it if
+	// the values stayed as they are; 0 if more than 16384 times would be needed.
 	SamplesFactor float64 `json:"times,omitempty"`
 
-	kind      string        // of the model: text or image
-	dependsOn []methodSteps // what the verdict depends on
+	// kind is that of the model, text or image, and dependsOn what the verdict was computed of.
+	kind      string
+	dependsOn []methodSteps
 }
 
 // methodSteps is a method at a number of steps.
@@ -35,6 +42,7 @@ type Number struct {
 	Error float64 `json:"error"`
 }
 
+// newNumber returns a measure as a quantity behind a verdict.
 func newNumber(name string, m Measure) Number { return Number{name, m.Value, m.Error()} }
 
 // hasError reports whether the measure has a standard error.
@@ -107,9 +115,12 @@ func judgeClaims(results []Result, s Size, factor float64) (out []Verdict) {
 	return out
 }
 
+// judgeImageClaims calls judge with the verdict on each claim about images, in the order of
+// figures.
 func judgeImageClaims(t Table, g Grid, judge func(Verdict)) {
 	judge(t.judgeFollows(g, "moment", "Moment follows MaskGIT", "3", "frechet"))
-	judge(t.judgeFollows(g, "temp", "temperature sampling alone explains most of MaskGIT", "3", "frechet"))
+	judge(t.judgeFollows(g, "temp", "temperature sampling alone explains most of MaskGIT", "3",
+		"frechet"))
 	judge(t.judgeDegradation(g))
 	judge(t.judgeCachePerStep(g, "frechet", "partial caching gains per step, images", "4",
 		g.methodsWithAlphas("moment")))

@@ -16,15 +16,28 @@ type Size struct {
 
 // Grid lists the measurements for one kind of model.
 type Grid struct {
-	Length      int // positions, 0 for the model's
-	Steps       []int
-	TableSteps  []int // steps of table 2
-	Alphas      []float64
-	MomentAlpha float64 // Gumbel temperature of u-moment and hybrid, which the paper does not give
-	Repeats     int     // seeds of the figures that have repeats
-	N           int     // samples of each point and seed
-	Batch       int
-	Scenes      int // drawn landscapes in the reference of the demo's images
+	// Length is the number of positions, 0 for the model's.
+	Length int
+
+	Steps []int
+
+	// TableSteps are the steps of table 2.
+	TableSteps []int
+
+	Alphas []float64
+
+	// MomentAlpha is the Gumbel temperature of u-moment and hybrid, which the paper does not give.
+	MomentAlpha float64
+
+	// Repeats is the number of seeds of the figures that have repeats.
+	Repeats int
+
+	// N is the number of samples of each point and seed, made in batches of Batch.
+	N     int
+	Batch int
+
+	// Scenes is the number of drawn landscapes in the reference of the demo's images.
+	Scenes int
 }
 
 // The sizes. Default is for two cores; the demo's texts are 8 times shorter than the paper's, and
@@ -131,7 +144,8 @@ func (g Grid) methodsWithAlphas(samplers ...string) (methods []Point) {
 	return methods
 }
 
-// addPoints adds a method at numbers of steps and with seeds, each point once.
+// addPoints adds a method at numbers of steps and with seeds, each point once: figures share
+// points, and a shared one is measured once.
 func (g Grid) addPoints(points []Point, steps []int, repeats int, p Point) []Point {
 	p.N = g.N
 	p.Batch = g.Batch
@@ -169,7 +183,8 @@ func (g Grid) TextPoints() (points []Point) {
 // latencyN is the number of samples timed one at a time for figure 6.
 const latencyN = 3
 
-// timedMethods returns the methods whose time the paper compares.
+// timedMethods returns the methods whose time the paper compares: random and hybrid, without and
+// with the cache.
 func (g Grid) timedMethods() []Point { return g.unbiasedMethods()[:4] }
 
 // tableSamplers are the rows of table 2; "Fixed" in 64 bits is random.
@@ -178,12 +193,15 @@ var tableSamplers = []Point{
 	{Sampler: "random"},
 }
 
-// unbiasedMethods returns the methods that draw from p: the right of figure 5.
+// unbiasedMethods returns the methods that draw from p, those of the right of figure 5.
 func (g Grid) unbiasedMethods() []Point {
 	return []Point{
-		{Sampler: "random"}, {Sampler: "random", Cache: 1},
-		{Sampler: "hybrid", Alpha: g.MomentAlpha}, {Sampler: "hybrid", Alpha: g.MomentAlpha, Cache: 1},
-		{Sampler: "halton"}, {Sampler: "u-moment", Alpha: g.MomentAlpha},
+		{Sampler: "random"},
+		{Sampler: "random", Cache: 1},
+		{Sampler: "hybrid", Alpha: g.MomentAlpha},
+		{Sampler: "hybrid", Alpha: g.MomentAlpha, Cache: 1},
+		{Sampler: "halton"},
+		{Sampler: "u-moment", Alpha: g.MomentAlpha},
 	}
 }
 

@@ -20,17 +20,30 @@ import (
 
 // Chart is a plot with a legend beside it.
 type Chart struct {
-	Name          string // of its files, without extension
-	Title         string
-	X             string
-	Y             string // axes
-	LogX          bool
-	LogY          bool
-	TicksAtValues bool   // X has ticks only at the values; for steps
-	Unjoined      bool   // points with bars are not joined
-	BarMeaning    string // what the bars are; "" means one standard error
-	SampleNote    string // of what they are, such as "64 samples"; "" if unknown
-	Curves        []Curve
+	// Name is that of its files, without extension.
+	Name string
+
+	Title string
+
+	// X and Y are the labels of the axes.
+	X    string
+	Y    string
+	LogX bool
+	LogY bool
+
+	// TicksAtValues gives X ticks only at the values, as suits numbers of steps.
+	TicksAtValues bool
+
+	// Unjoined leaves points with bars without lines between them.
+	Unjoined bool
+
+	// BarMeaning says what the bars are; "" means one standard error.
+	BarMeaning string
+
+	// SampleNote says what the bars are computed of, such as "64 samples"; "" if it is unknown.
+	SampleNote string
+
+	Curves []Curve
 }
 
 // steps returns the different numbers of steps.
@@ -44,9 +57,10 @@ func (c *Chart) steps() (all []int) {
 
 // caption says what the bars are; it is empty where there are none.
 func (c *Chart) caption() string {
-	if !slices.ContainsFunc(c.Curves, func(k Curve) bool {
+	hasBars := slices.ContainsFunc(c.Curves, func(k Curve) bool {
 		return slices.Max(slices.Concat([]float64{0}, k.Error, k.ErrorBelow, k.ErrorX)) > 0
-	}) {
+	})
+	if !hasBars {
 		return ""
 	}
 	text := "Bars: " + cmp.Or(c.BarMeaning, "one standard error to each side")
@@ -56,21 +70,30 @@ func (c *Chart) caption() string {
 	return text + "."
 }
 
-// Curve is one method's points, joined.
+// Curve is one method's points, joined by lines. Its slices have one element for each point.
 type Curve struct {
-	Name       string
-	Method     Point
-	X          []float64
-	Y          []float64
-	Error      []float64 // Error is the length of a bar upwards, 0 for none
-	ErrorBelow []float64 // lengths downwards; nil means those upwards
-	ErrorX     []float64 // half lengths of bars along X; nil for none
-	Steps      []int     // steps of each point; nil if unknown
+	Name   string
+	Method Point
+	X      []float64
+	Y      []float64
+
+	// Error are the lengths of bars upwards, 0 for none, and ErrorBelow those downwards; nil means
+	// as long as upwards.
+	Error      []float64
+	ErrorBelow []float64
+
+	// ErrorX are half the lengths of bars along X; nil for none.
+	ErrorX []float64
+
+	// Steps are the numbers of steps; nil if unknown.
+	Steps []int
 }
 
-// addPoint appends a point at a number of steps.
+// addPoint appends a point at a number of steps, with bars of one standard error.
 func (c *Curve) addPoint(steps int, x, y Measure) {
-	c.X, c.Y, c.Error = append(c.X, x.Value), append(c.Y, y.Value), append(c.Error, y.Error())
+	c.X = append(c.X, x.Value)
+	c.Y = append(c.Y, y.Value)
+	c.Error = append(c.Error, y.Error())
 	c.ErrorX = append(c.ErrorX, x.Error())
 	c.Steps = append(c.Steps, steps)
 }
@@ -338,7 +361,8 @@ func (e errorBars) XError(i int) (low, high float64) {
 	return clipBar(e.across[i], e.XYs[i].X, e.logX), e.across[i]
 }
 
-// clipBar returns the length of a bar below v, given what it would be.
+// clipBar returns the length of a bar below v that would be half long: a bar ends at 0, and on a
+// logarithmic axis, which has no 0, at half of v.
 func clipBar(half, v float64, log bool) float64 {
 	switch {
 	case log:

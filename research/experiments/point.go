@@ -17,19 +17,30 @@ import (
 )
 
 // Point is one measurement of a sweep: a recipe, split into the parameters that figures
-// distinguish, and the number of samples. Points are compared with ==.
+// distinguish, and the number of samples. Points are compared with ==, so a field is a number or a
+// text.
 type Point struct {
-	Sampler    string  `json:"sampler"`         // as samplers.Parse reads it
-	Bits       int     `json:"bits,omitempty"`  // parameter of the sampler, like Alpha
-	Alpha      float64 `json:"alpha,omitempty"` // 0 if no rule has it
-	Steps      int     `json:"steps"`
-	Cache      int     `json:"cache,omitempty"`
-	Extra      string  `json:"with,omitempty"` // the rest of the recipe, as generate.Recipe writes it
-	Seed       uint64  `json:"seed"`
-	N          int     `json:"n"`
-	Batch      int     `json:"batch"`
-	Length     int     `json:"length,omitempty"` // of a text, without tokens around it; 0: as usual
-	FirstIndex int     `json:"first,omitempty"`  // index of the first sample
+	// Sampler is as samplers.Parse reads it. Bits and Alpha are parameters of it, 0 if no rule has
+	// them.
+	Sampler string  `json:"sampler"`
+	Bits    int     `json:"bits,omitempty"`
+	Alpha   float64 `json:"alpha,omitempty"`
+
+	Steps int `json:"steps"`
+	Cache int `json:"cache,omitempty"`
+
+	// Extra is the rest of the recipe, as generate.Recipe writes it.
+	Extra string `json:"with,omitempty"`
+
+	Seed  uint64 `json:"seed"`
+	N     int    `json:"n"`
+	Batch int    `json:"batch"`
+
+	// Length is that of a text without the tokens around it, 0 for the model's default.
+	Length int `json:"length,omitempty"`
+
+	// FirstIndex is the index of the first sample.
+	FirstIndex int `json:"first,omitempty"`
 }
 
 // String returns the point in one line.
@@ -102,14 +113,22 @@ func (p Point) Check(d model.Denoiser) error {
 
 // Task is a model and the judge of its samples.
 type Task struct {
-	Kind        string // text or image
-	Model       model.Denoiser
-	ModelRecipe generate.Recipe    // the model's own
-	Scorer      func(n int) Scorer // returns an empty scorer for n samples
+	// Kind is text or image.
+	Kind  string
+	Model model.Denoiser
 
-	// Run measures a point in place of Scorer; nil where samples are judged
-	Run  func(ctx context.Context, p Point, progress func(share float64) bool) (Result, error)
-	Note string // what the user should know of the task, "" for nothing
+	// ModelRecipe is the recipe of the model's published run.
+	ModelRecipe generate.Recipe
+
+	// Scorer returns an empty scorer for n samples.
+	Scorer func(n int) Scorer
+
+	// Run measures a point in place of Scorer, for questions with right answers; nil where samples
+	// are judged.
+	Run func(ctx context.Context, p Point, progress func(share float64) bool) (Result, error)
+
+	// Note is what the user should know about the task, "" for nothing.
+	Note string
 }
 
 // Scorer judges a stream of samples in memory that does not grow with their number.
@@ -122,18 +141,28 @@ type Scorer interface {
 type Result struct {
 	Kind string `json:"kind"`
 	Point
-	Recipe  string    `json:"recipe,omitempty"`  // all of it, as it ran
-	Program string    `json:"program,omitempty"` // buildinfo.Version
-	Machine string    `json:"machine,omitempty"` // processor.Name
-	Metrics Metrics   `json:"metrics"`
-	Seconds []float64 `json:"batch_seconds"` // of generation, each full batch
 
-	// means of a sample; 0 in results of versions that did not count
+	// Recipe is all of the recipe, as it ran.
+	Recipe string `json:"recipe,omitempty"`
+
+	// Program is buildinfo.Version and Machine processor.Name, of the measurement.
+	Program string `json:"program,omitempty"`
+	Machine string `json:"machine,omitempty"`
+
+	Metrics Metrics `json:"metrics"`
+
+	// Seconds are those of generation, for each full batch. A last batch that is smaller would not
+	// compare.
+	Seconds []float64 `json:"batch_seconds"`
+
+	// Passes, PartialRows (of tasks) and HeadRows are means of a sample. They are 0 in results of
+	// versions that did not count them.
 	Passes      float64 `json:"full_passes,omitempty"`
-	PartialRows float64 `json:"partial_rows,omitempty"` // of tasks
+	PartialRows float64 `json:"partial_rows,omitempty"`
 	HeadRows    float64 `json:"head_rows,omitempty"`
 
-	Answers []Answer `json:"answers,omitempty"` // to the tasks of a point
+	// Answers are those to the tasks of a point.
+	Answers []Answer `json:"answers,omitempty"`
 }
 
 // MeasurePoint generates the point's samples and judges them. progress, which may be nil, is called
@@ -152,7 +181,7 @@ func MeasurePoint(ctx context.Context, t Task, p Point,
 	return r, err
 }
 
-// generate measures the result's point.
+// generate generates the samples of the result's point and judges them.
 func (r *Result) generate(ctx context.Context, t Task, progress func(share float64) bool) error {
 	o, err := r.Options(t.Model.Spec())
 	if err != nil {
@@ -164,21 +193,23 @@ func (r *Result) generate(ctx context.Context, t Task, progress func(share float
 	}
 	r.Recipe = strings.Join(o.Recipe.DiffFrom(t.ModelRecipe), " ")
 	scorer := t.Scorer(o.N)
-	batches := (o.N + o.Batch - 1) / o.Batch
-	done := 0
-	seconds := 0.0
+	batches := float64((o.N + o.Batch - 1) / o.Batch)
+
+	finished := 0.0 // batches
+	seconds := 0.0  // of the current one
 	for step, err := range generate.Run(ctx, t.Model, o) {
 		if err != nil {
 			return err
 		}
 		seconds += step.Seconds
-		if progress != nil && !progress((float64(done)+float64(step.N)/float64(max(step.Steps,
-			1)))/float64(batches)) {
+		share := (finished + float64(step.N)/float64(max(step.Steps, 1))) / batches
+		if progress != nil && !progress(share) {
 			return ErrStopped
 		}
 		if !step.Done {
 			continue
 		}
+
 		var tokens [][]int32
 		for i := range step.Sequences {
 			q := &step.Sequences[i]
@@ -192,11 +223,11 @@ func (r *Result) generate(ctx context.Context, t Task, progress func(share float
 		if len(tokens) == o.Batch {
 			r.Seconds = append(r.Seconds, seconds)
 		}
-		done += 1
+		finished++
 		seconds = 0
 	}
-	r.Passes = r.Passes / float64(o.N)
-	r.HeadRows = r.HeadRows / float64(o.N)
+	r.Passes /= float64(o.N)
+	r.HeadRows /= float64(o.N)
 	r.Metrics, err = scorer.Metrics(ctx)
 	return err
 }

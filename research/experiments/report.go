@@ -12,12 +12,22 @@ import (
 
 // Report is the result of a reproduction.
 type Report struct {
-	Command  string   // the command line that makes it
-	Settings Settings // of the run
-	Machine  string   // that measured; "" if it is not known
-	Seconds  float64  // of generation, total
-	Size     Size
-	Demo     bool // the models are the embedded ones
+	// Command is the command line that makes it.
+	Command string
+
+	Settings Settings
+
+	// Machine names that of the measurements; "" if it is not known.
+	Machine string
+
+	// Seconds is the time of all generation.
+	Seconds float64
+
+	Size Size
+
+	// Demo reports whether the models are the embedded ones.
+	Demo bool
+
 	Results  []Result
 	Verdicts []Verdict
 	Figures  []Chart
@@ -52,11 +62,11 @@ func (v Verdict) Word() string {
 
 // moreSamplesNote says how many samples would decide an undecided claim; it is empty for others.
 func (v Verdict) moreSamplesNote() string {
-	digits := 1
-	switch {
-	case v.SamplesFactor == 0:
+	if v.SamplesFactor == 0 {
 		return ""
-	case v.SamplesFactor >= 10:
+	}
+	digits := 1
+	if v.SamplesFactor >= 10 {
 		digits = 0
 	}
 	return fmt.Sprintf(": about %.*f times the samples would decide", digits, v.SamplesFactor)
@@ -69,14 +79,15 @@ func (n Number) String() string {
 	return fmt.Sprintf("%s %.3g ± %.2g", n.Name, n.Value, n.Error)
 }
 
-// section is a part of the report: a heading, paragraphs and tables.
+// section is a part of the report: a heading, paragraphs, charts and a table.
 type section struct {
 	Heading string
 	Text    []string
 	Charts  []Chart
-	Table   *reportTable
+	Table   *reportTable // nil for none
 }
 
+// reportTable is a table as cells, which Markdown and HTML write in their own ways.
 type reportTable struct {
 	Head []string
 	Rows [][]string

@@ -7,15 +7,19 @@ import (
 	"slices"
 )
 
-// Table finds results.
+// Table looks up results by method and number of steps.
 type Table struct {
 	Kind    string
 	Results []Result
-	N       int // only points of N samples; 0 means all
-	// metrics have the errors that More times the samples would give; 0 and 1 mean their own
+
+	// N selects the points of N samples; 0 selects all.
+	N int
+
+	// More gives metrics the errors that More times the samples would have; 0 and 1 mean their own.
 	More float64
 
-	// onLookup, if not nil, is called for each method and number of steps that is looked up.
+	// onLookup, if not nil, is called for each method and number of steps that is looked up. So a
+	// verdict learns which points it depends on.
 	onLookup func(m Point, steps int)
 }
 
@@ -82,16 +86,17 @@ func (t Table) metric(m Point, steps int, name string) Measure {
 	return averageMeasures(all...).withMoreSamples(t.More)
 }
 
-// leastSeconds returns the least time of a batch, because other programs can only add to it.
+// leastSeconds returns the least time of a batch. The least and not the mean, because other
+// programs can only add to it. It is NaN if nothing was measured.
 func (t Table) leastSeconds(m Point, steps int) float64 {
-	var all []float64
+	var seconds []float64
 	for _, r := range t.resultsAt(m, steps) {
-		all = append(all, r.Seconds...)
+		seconds = append(seconds, r.Seconds...)
 	}
-	if len(all) == 0 {
+	if len(seconds) == 0 {
 		return math.NaN()
 	}
-	return slices.Min(all)
+	return slices.Min(seconds)
 }
 
 // methods returns the methods in the order of their first results.
@@ -117,8 +122,8 @@ func (t Table) stepCounts(m Point) []int {
 	return out
 }
 
-// metricCurve returns a metric of a method at numbers of steps, nil for all that it has, against x
-// there. What is NaN is no point.
+// metricCurve returns a metric of a method against x, at numbers of steps; nil takes all that were
+// measured. A value that is NaN gives no point.
 func (t Table) metricCurve(m Point, steps []int, name string,
 	x func(m Point, steps int) Measure) Curve {
 	c := Curve{Name: m.Name(), Method: m}
@@ -126,14 +131,16 @@ func (t Table) metricCurve(m Point, steps []int, name string,
 		steps = t.stepCounts(m)
 	}
 	for _, n := range steps {
-		if at, v := x(m, n), t.metric(m, n, name); !math.IsNaN(at.Value + v.Value) {
+		at := x(m, n)
+		v := t.metric(m, n, name)
+		if !math.IsNaN(at.Value + v.Value) {
 			c.addPoint(n, at, v)
 		}
 	}
 	return c
 }
 
-// stepsOf, time and other are what a metric is drawn against.
+// atSteps, Table.atTime and Table.atMetric are what a metric is drawn against.
 func atSteps(_ Point, steps int) Measure { return Measure{Value: float64(steps)} }
 
 func (t Table) atTime(m Point, steps int) Measure {

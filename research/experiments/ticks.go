@@ -16,44 +16,46 @@ import (
 // the frame.
 const axisMargin = 0.04
 
+// setScales gives the axes their scales, ticks and margins.
 func (c *Chart) setScales(p *plot.Plot) {
-	for _, side := range []struct {
-		axis *plot.Axis
-		log  bool
-	}{{&p.X, c.LogX}, {&p.Y, c.LogY}} {
-		a := side.axis
-		if a.Min == a.Max { // a single point
-			a.Min = a.Min - 0.1*math.Abs(a.Min) - 1e-9
-			a.Max += 0.1*math.Abs(a.Max) + 1e-9
-		}
-		if side.log {
-			if a.Min <= 0 {
-				a.Min = a.Max / 10
-			}
-			a.Scale = plot.LogScale{}
-			a.Tick.Marker = decadeTicks{}
-			free := math.Pow(a.Max/a.Min, axisMargin)
-			a.Min = a.Min / free
-			a.Max = a.Max * free
-			continue
-		}
-		a.Tick.Marker = evenTicks{}
-		free := axisMargin * (a.Max - a.Min)
-		a.Min = a.Min - free
-		a.Max += free
+	setScale(&p.X, c.LogX)
+	setScale(&p.Y, c.LogY)
+	if !c.TicksAtValues {
+		return
 	}
-	if c.TicksAtValues {
-		var ticks []plot.Tick
-		for _, k := range c.Curves {
-			for _, x := range k.X {
-				t := plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)}
-				if !slices.Contains(ticks, t) {
-					ticks = append(ticks, t)
-				}
+	var ticks []plot.Tick
+	for _, k := range c.Curves {
+		for _, x := range k.X {
+			t := plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)}
+			if !slices.Contains(ticks, t) {
+				ticks = append(ticks, t)
 			}
 		}
-		p.X.Tick.Marker = plot.ConstantTicks(ticks)
 	}
+	p.X.Tick.Marker = plot.ConstantTicks(ticks)
+}
+
+// setScale gives an axis, whose ends are those of the values, its scale, ticks and margins.
+func setScale(a *plot.Axis, log bool) {
+	if a.Min == a.Max { // a single point
+		a.Min = a.Min - 0.1*math.Abs(a.Min) - 1e-9
+		a.Max = a.Max + 0.1*math.Abs(a.Max) + 1e-9
+	}
+	if log {
+		if a.Min <= 0 {
+			a.Min = a.Max / 10
+		}
+		a.Scale = plot.LogScale{}
+		a.Tick.Marker = decadeTicks{}
+		free := math.Pow(a.Max/a.Min, axisMargin)
+		a.Min /= free
+		a.Max *= free
+		return
+	}
+	a.Tick.Marker = evenTicks{}
+	free := axisMargin * (a.Max - a.Min)
+	a.Min -= free
+	a.Max += free
 }
 
 // evenTicks places four to nine ticks at multiples of 1, 2 or 5 times a power of ten, with as many

@@ -15,14 +15,18 @@ type truthJudge interface{ Pairs() []float64 }
 // 2026, "Is your diffusion sampler actually correct?", arXiv 2602.19619).
 //
 // Its intervals are those of the Poisson bootstrap over samples (Hanley & MacGibbon 2006): in each
-// of many resamples a sample counts as often as a Poisson variable of mean 1 says, so that
-// memory does not grow with the samples.
+// of many resamples a sample counts as often as a Poisson variable of mean 1 says. So samples need
+// not be kept, and memory does not grow with their number.
 type transitions struct {
-	truth     []float64 // [tokens, tokens]
-	samples   int
-	count     []float64            // [tokens, tokens]
-	resampled [resamples][]float64 // [tokens, tokens] each
-	weights   [resamples]float64   // of the sample that is being added
+	truth   []float64 // [tokens, tokens]
+	samples int
+	count   []float64 // [tokens, tokens]
+
+	// resampled are the counts of each resample, [tokens, tokens] each.
+	resampled [resamples][]float64
+
+	// weights are how often the sample that is being added counts in each resample.
+	weights [resamples]float64
 }
 
 const resamples = 400
@@ -100,7 +104,8 @@ func distances(count, truth []float64) (kl, tv float64) {
 	return kl, tv
 }
 
-// bootstrapMeasure returns the measure of a value and its resamples.
+// bootstrapMeasure returns the measure of a value and its resamples. The mean of the resamples is
+// above the value by about as much as the value is above the truth; that bias is subtracted.
 func bootstrapMeasure(value float64, resampled []float64) Measure {
 	bias := mean(resampled) - value
 	slices.Sort(resampled)

@@ -17,12 +17,22 @@ import (
 
 // Tuning describes a search for the best settings within a time per sample.
 type Tuning struct {
-	Budget float64 // seconds a sample, of generation
-	N      int     // samples of a setting in the last round
-	Batch  int     // samples made at once, which share the time
-	Length int     // positions, 0 for the model's
-	Seed   uint64
-	Limit  time.Duration // for the whole search, 0 for none; settings found by then are returned
+	// Budget is the time of a sample's generation, in seconds.
+	Budget float64
+
+	// N is the number of samples of a setting in the last round.
+	N int
+
+	// Batch is the number of samples that are made at once and share the time.
+	Batch int
+
+	// Length is the number of positions, 0 for the model's.
+	Length int
+
+	Seed uint64
+
+	// Limit bounds the whole search, 0 for no bound. The settings found by then are returned.
+	Limit time.Duration
 
 	// Begin, if not nil, is called before the first setting is measured, with the number of settings
 	// to try and about the time that all rounds take, without Limit.
