@@ -45,12 +45,17 @@ func newChat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat [MODEL]",
 		Short: "Talk with a model in the terminal",
-		Long: `Talk with a model that has a chat template, without MODEL with the embedded demo-chat. A line is a
-message; a line that ends with \ goes on with the next one. Ctrl-C stops an answer, and what has settled
-of it stays in the conversation. At the prompt, Ctrl-C removes what was typed; on an empty line Ctrl-D or a
-second Ctrl-C ends the conversation. Pasted lines are one message, which Enter sends. The arrow keys go through
-earlier messages, in which ↵ is the end of a line. The editor counts a column for each character, so that wide
-ones, as of Chinese, may stand in the wrong place while a line is edited. Where the model has no room for the whole conversation its oldest turns are not sent any more.
+		Long: `Talk with a model that has a chat template; without MODEL, with the built-in demo-chat.
+
+Each line is a message. A line that ends with \ continues on the next one. Pasted lines are one
+message, which Enter sends. The arrow keys bring back earlier messages, in which ↵ marks the end of a
+line.
+
+Ctrl-C stops an answer; the part that is final stays in the conversation. At the prompt, Ctrl-C removes
+what you typed. On an empty line Ctrl-D, or Ctrl-C twice, ends the conversation.
+
+When the conversation outgrows the model, its oldest turns are no longer sent. The editor counts one
+column for each character, so wide ones, such as Chinese, may be shown in the wrong place while you edit.
 
 ` + chatHelp,
 		Args: cobra.MaximumNArgs(1),
@@ -72,25 +77,25 @@ ones, as of Chinese, may stand in the wrong place while a line is edited. Where 
 		Name:    "max-tokens",
 		Min:     1,
 		Max:     1 << 30,
-		Zero:    "the usual 128",
+		Zero:    "the default of 128",
 		Default: "0",
-		Help:    "tokens of an answer, 0 for the usual 128",
+		Help:    "most tokens of an answer, 0 for the default of 128",
 	})
 	cmd.Flags().StringVar(&f.system, "system", "", "the system message")
 	f.variables.Register(cmd.Flags())
 	addKeepFlag(cmd.Flags(), &f.keepGB, "answers")
-	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw answers in the terminal as they open")
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "show answers in the terminal while they form")
 	return cmd
 }
 
-const chatHelp = `  /system TEXT   another system message, none without TEXT
-  /seed N        the seed of the next answer
-  /sampler RULE  another sampler, such as semi-ar(hybrid); the model's own without RULE
-  /again         the last answer anew, with the next seed
-  /new           a new conversation
-  /save FILE     the conversation as JSON, for --messages and /load
-  /load FILE     a conversation of before
-  /quit          the end`
+const chatHelp = `  /system TEXT   set the system message; without TEXT, remove it
+  /seed N        set the seed of the next answer
+  /sampler RULE  set the sampler, such as semi-ar(hybrid); without RULE, the model's own
+  /again         answer the last message again, with the next seed
+  /new           start a new conversation
+  /save FILE     save the conversation as JSON, for --messages and /load
+  /load FILE     continue a saved conversation
+  /quit          end`
 
 // conversation is a chat in a terminal.
 type conversation struct {
@@ -307,9 +312,9 @@ func (c *conversation) askMessage(ctx context.Context, before []chat.Message,
 	switch {
 	case err != nil:
 	case stopped && len(messages) < len(c.messages):
-		terminal.Logf("the answer before it stays")
+		terminal.Logf("the previous answer is kept")
 	case strings.TrimSpace(answer) == "":
-		terminal.Logf("the answer is empty: ask in other words, or begin anew with /new")
+		terminal.Logf("the answer is empty: rephrase the question, or start again with /new")
 	default:
 		c.messages = append(messages, chat.Message{Role: "assistant", Content: answer})
 	}
@@ -332,7 +337,7 @@ func (c *conversation) prepareRequest(ctx context.Context, r *unmask.Request,
 			continue
 		}
 		if err == nil && c.dropped > before {
-			terminal.Logf("the oldest %d messages are not sent any more: the model has no room for them",
+			terminal.Logf("the oldest %d messages are no longer sent: the model has no room for them",
 				c.dropped)
 		}
 		return q, err
@@ -400,7 +405,7 @@ func (c *conversation) generateAnswer(parent context.Context, r generate.Request
 	}
 	_, err = fmt.Fprintln(c.out, shown)
 	if cut {
-		terminal.Logf("cut off at %s: --max-tokens gives an answer more room", terminal.FormatCount(view.To-view.From, "token"))
+		terminal.Logf("stopped after %s: --max-tokens allows longer answers", terminal.FormatCount(view.To-view.From, "token"))
 	}
 	return text, stopped, err
 }

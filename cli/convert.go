@@ -64,7 +64,7 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 			Max:     maxHeads,
 			Zero:    "what it says",
 			Default: "0",
-			Help:    "attention heads, if the checkpoint does not say; 0 takes the checkpoint's",
+			Help:    "attention heads, if the checkpoint does not say; 0 for the number in the checkpoint",
 		})
 	flags.Int(cmd.Flags(), &o.DecoderHeads,
 		param.Param{
@@ -73,7 +73,7 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 			Max:     maxHeads,
 			Zero:    "what it says",
 			Default: "0",
-			Help:    "as --heads, for the decoder",
+			Help:    "like --heads, for the decoder",
 		})
 	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "replace a model in DIR, or OUT.gguf")
 	cmd.Flags().StringVar(&quantize, "quantize", "", "write a GGUF file of this type: q8_0 or q4_k_m")

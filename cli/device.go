@@ -33,22 +33,22 @@ type deviceFlags struct {
 
 func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
 	f.StringVar(&d.model, "model", model,
-		"`MODEL`: demo or demo-image (embedded), a directory, org/name[@revision] on the hub, or an "+
+		"`MODEL`: demo or demo-image (built in), a directory, org/name[@revision] on the hub, or an "+
 			"exact one such as oracle:markov:length=16,tokens=4")
 	d.registerAs(f)
 	d.registerCompute(f)
 }
 
 func (d *deviceFlags) registerAs(f *pflag.FlagSet) {
-	f.StringVar(&d.as, "as", "", "`KIND` of model to read the files as, of docs/models.md, in place of "+
-		"what config.json says or leaves open")
+	f.StringVar(&d.as, "as", "", "read the files as this `KIND` of model (docs/models.md lists them), "+
+		"whatever config.json says")
 }
 
 func (d *deviceFlags) registerCompute(f *pflag.FlagSet) {
 	flags.Device(f, &d.device)
 	flags.Threads(f, &d.threads, "processor cores to use; the output does not depend on it")
 	f.StringVar(&d.precision, "precision", "f32",
-		"arithmetic of the weight products: f32, bf16 or int8; without, the first that fits the memory")
+		"precision of matrix products: f32, bf16 or int8; by default the first that fits into memory")
 	d.precisionGiven = func() bool { return f.Changed("precision") }
 }
 

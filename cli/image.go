@@ -95,7 +95,7 @@ func (f *imageFlags) registerFlags(s *pflag.FlagSet) {
 	n := s.Lookup("n")
 	n.DefValue = "9"
 	f.n = 9
-	n.Usage = "how many images"
+	n.Usage = "number of images"
 	s.StringVar(&f.out, "out", "", "write the images to this `DIR`, or continue it; "+
 		"a FILE.png has one image")
 	s.StringVar(&f.sheet, "sheet", "",

@@ -42,7 +42,7 @@ are letters in a prompt that ends in one mask; Laya's networks have a head for s
 
 --question is about the text in --state, a file or - for standard input; --options makes it a choice,
 --levels a scale. One line is printed for each option: p and its name, tab-separated. A note says if the
-options together have little of the mask's probability: the prompt does not fit the model then.
+options together have little probability: the model was not made for such questions then.
 
 A line of --inputs FILE.jsonl is a request of /v1/systemone, {"state": ..., "questions": {NAME:
 {"type": "noul", "choice" or "score", "instructions": ..., "criteria": ...}}}, and may have a "name". A
@@ -62,14 +62,14 @@ error and accuracy before and after to --out, for --calibration.`,
 	}
 	f.register(cmd.Flags(), "demo")
 	flag := cmd.Flags()
-	flag.StringVar(&f.state, "state", "", "`FILE` with what the question is about")
-	flag.StringVar(&f.question, "question", "", "a `TEXT` that --state answers")
-	flag.StringSliceVar(&f.options, "options", nil, "`LABELS` of a choice, with commas")
-	flag.StringSliceVar(&f.levels, "levels", nil, "`LABELS` of a scale, the lowest first, with commas")
+	flag.StringVar(&f.state, "state", "", "`FILE` that the question is about")
+	flag.StringVar(&f.question, "question", "", "the question, a `TEXT` about --state")
+	flag.StringSliceVar(&f.options, "options", nil, "`LABELS` of a choice, separated by commas")
+	flag.StringSliceVar(&f.levels, "levels", nil, "`LABELS` of a scale, the lowest first, separated by commas")
 	flag.StringVar(&f.inputs, "inputs", "", "`FILE`.jsonl of states with questions")
 	flag.StringVar(&f.calibrate, "calibrate", "", "`FILE`.jsonl of states, questions and right answers")
 	flag.StringVar(&f.calibration, "calibration", "", "`FILE` that --calibrate wrote")
-	flag.StringVar(&f.out, "out", "", "`FILE` for the result of --calibrate; without, standard output")
+	flag.StringVar(&f.out, "out", "", "`FILE` for the result of --calibrate; by default standard output")
 	flag.BoolVar(&f.json, "json", false, "print the answer to --question as JSON")
 	return cmd
 }
@@ -238,8 +238,8 @@ func (f *questionFlags) printAnswers(line *questionLine, answers []decide.Answer
 	a := &answers[0]
 	logNotes(a.Notes...)
 	if a.Mass < smallMass {
-		terminal.Logf("note: all options together have %.2g of the probability at the mask: this model "+
-			"does not answer such prompts", a.Mass)
+		terminal.Logf("note: the model gives these options only %.2g %% of its probability: it was not "+
+			"made for such questions", 100*a.Mass)
 	}
 	for i, p := range a.P {
 		name := []string{"false", "true"}[i%2]

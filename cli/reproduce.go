@@ -247,12 +247,12 @@ func (f *reproduceFlags) decideClaims(ctx context.Context, measurements []*measu
 		}
 		next, ok := experiments.ChooseFollowup(results, size)
 		if !ok {
-			terminal.Logf("no claim is left that more samples would decide")
+			terminal.Logf("no undecided claim is left that more samples would decide")
 			return f.Hub.Close()
 		}
 		left := time.Until(until)
 		if left <= 0 {
-			terminal.Logf("the time of --decide is over: the same command goes on")
+			terminal.Logf("the time of --decide is over: run the same command again to continue")
 			return f.Hub.Close()
 		}
 		terminal.Logf("undecided: %s: %s, about %s of generation, %s left", next.Claim,

@@ -44,7 +44,7 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 		Min:     1,
 		Max:     maxSamples,
 		Default: "1",
-		Help:    "how many samples",
+		Help:    "number of samples",
 	})
 	flags.Int(f, &s.batch, param.Param{
 		Name:    "batch",
@@ -77,9 +77,9 @@ func flagMistake(err error) error {
 type followFlags struct{ terminal.Display }
 
 func (f *followFlags) register(s *pflag.FlagSet, what string) {
-	s.BoolVar(&f.Watch, "watch", false, "redraw "+what+" in the terminal as they open")
+	s.BoolVar(&f.Watch, "watch", false, "show "+what+" in the terminal while they open")
 	s.StringVar(&f.Trace, "trace", "",
-		"write what opened when, and its probability, to this new `FILE` of JSON lines")
+		"write which position opened at which step, and its probability, to this new `FILE` of JSON lines")
 }
 
 // checkFlags returns an error for --watch if the terminal cannot be drawn on, and for --trace if

@@ -92,7 +92,7 @@ func (f *scoreFlags) registerFlags(s *pflag.FlagSet) {
 	f.register(s, "demo")
 	s.StringVar(&f.inputs, "inputs", "", "`FILE`.jsonl of prompts and answers")
 	s.StringVar(&f.likelihood.Method, "method", "",
-		"how --inputs are measured, see above; without, by the kind of model")
+		"how --inputs are measured, see above; by default what suits the model")
 	flags.Int(s, &f.likelihood.Passes, likelihood.PassesParam)
 	flags.Int(s, &f.Passes, param.Param{
 		Name:    "parts",

@@ -56,15 +56,15 @@ func newServe() *cobra.Command {
 	s := cmd.Flags()
 	s.StringArrayVar(&f.models, "model", []string{demoText, demoImage, demoChat},
 		"`MODEL` to serve, or NAME=MODEL; may be repeated")
-	s.StringToStringVar(&f.kinds, "as", nil, "`NAME=KIND`: the kind of model to read NAME's files as, in "+
-		"place of what config.json says or leaves open; may be repeated")
+	s.StringToStringVar(&f.kinds, "as", nil, "`NAME=KIND`: read NAME's files as this kind of model, "+
+		"whatever config.json says; may be repeated")
 	s.StringToStringVar(&f.calibrationFiles, "calibration", nil, "`NAME=FILE`: the file of unmask decide --calibrate "+
 		"with the temperatures of NAME's answers to typed questions; may be repeated")
 	f.registerCompute(s)
 	s.StringVar(&f.listen.Address, "listen", "127.0.0.1:8080", "`ADDRESS` of the API and the page")
 	s.StringVar(&f.keys, "keys", "", "`FILE` of lines NAME:KEY, mode 0600, read again after SIGHUP; "+
 		"requests then need a key")
-	s.BoolVar(&f.noKeys, "no-keys", false, "let other machines in without --keys")
+	s.BoolVar(&f.noKeys, "no-keys", false, "accept requests from other machines without --keys")
 	s.StringVar(&f.listen.Cert, "tls-cert", "", "`FILE` of a certificate in PEM, for HTTPS")
 	s.StringVar(&f.listen.Key, "tls-key", "", "`FILE` of its key in PEM")
 	s.StringArrayVar(&f.options.Hosts, "allow-host", nil,
@@ -99,7 +99,7 @@ func newServe() *cobra.Command {
 		"time to finish running requests after SIGTERM")
 	s.StringVar(&f.options.Voices, "voices", "", "`DIR` of voice files for /v1/audio/speech: .pt of "+
 		"OmniVoice's program, .safetensors of unmask speech --save-voice")
-	s.BoolVar(&f.noPage, "no-page", false, "serve no page")
+	s.BoolVar(&f.noPage, "no-page", false, "do not serve the web page")
 	s.StringVar(&f.log, "log", "text", "one line per request on standard error: text, json or none")
 	return cmd
 }
@@ -111,8 +111,8 @@ func addKeepFlag(s *pflag.FlagSet, gb *float64, things string) {
 		Min:     0,
 		Max:     1e5,
 		Default: "1",
-		Help: "GB of keys and values of finished " + things + ", which those that begin alike need not " +
-			"compute, 0 for none",
+		Help: "GB of keys and values of finished " + things + " to keep: those that begin alike need not " +
+			"compute them again; 0 keeps none",
 	})
 }
 

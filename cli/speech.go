@@ -54,8 +54,8 @@ const omniVoice = "k2-fsa/OmniVoice"
 func (f *speechFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "speech [TEXT]",
-		Short: "Speak a text",
-		Long: `Speak a text, to a WAV, a FLAC or a PCM file (16 bit, 24000 samples a second), or to
+		Short: "Turn text into speech",
+		Long: `Turn text into speech: a WAV, a FLAC or a PCM file (16 bit, 24000 samples a second), or to
 standard output with --out -.
 
 The model is OmniVoice, whose weights are CC-BY-NC: they may not be used commercially. It speaks in a
@@ -90,17 +90,17 @@ part by part, and each part is written when it is done; the first is a sentence.
 	s.StringVar(&f.textFile, "text", "", "a `FILE` with the text, - for standard input")
 	s.StringVar(&f.out, "out", "", "the sound's `FILE`: .wav, .flac or .pcm; - for standard output")
 	s.StringVar(&f.format, "format", "", "wav, flac or pcm (default by the file's name)")
-	s.StringVar(&f.language, "language", "", "of the text: an id such as en, or an English name")
+	s.StringVar(&f.language, "language", "", "language of the text: an id such as en, or an English name")
 	s.StringVar(&f.voice, "voice", "", "`WORDS` that describe a voice, or a voice's FILE")
-	s.StringVar(&f.preset, "preset", "", "published run: fast")
+	s.StringVar(&f.preset, "preset", "", "`NAME` of a published run: fast")
 	flags.Float(s, &f.speed, speak.SpeedParam)
 	flags.Float(s, &f.seconds, speak.SecondsParam)
-	s.StringVar(&f.codes, "codes", "", "decode the codes of this voice `FILE`, and speak nothing")
+	s.StringVar(&f.codes, "codes", "", "decode the codes of this voice `FILE` instead of speaking a text")
 	s.StringVar(&f.saveVoice, "save-voice", "",
 		"write the codes of the first part to this `FILE`.safetensors, a voice for --voice")
 	s.BoolVar(&f.json, "json", false, "one JSON object per part and line: part, text, seed, frames, "+
 		"steps, seconds")
-	s.BoolVar(&f.watch, "watch", false, "redraw the frames in the terminal as their codes open")
+	s.BoolVar(&f.watch, "watch", false, "show the frames in the terminal while their codes open")
 	cmd.MarkFlagRequired("out")
 	return cmd
 }

@@ -97,7 +97,7 @@ func (f *sweepFlags) run(ctx context.Context, set *pflag.FlagSet, name string) e
 
 func logDropped(name string, bytes int) {
 	if bytes > 0 {
-		terminal.Logf("%s: what follows its last whole line, %s, is left out", name,
+		terminal.Logf("%s: skipped %s after its last complete line", name,
 			terminal.FormatCount(bytes, "byte"))
 	}
 }
@@ -177,7 +177,7 @@ func (m *measurement) measurePoints(ctx context.Context, points []experiments.Po
 	case errors.Is(err, experiments.ErrStopped) && timeUp:
 		return context.DeadlineExceeded
 	case errors.Is(err, experiments.ErrStopped):
-		terminal.Logf("interrupted: the same command goes on")
+		terminal.Logf("interrupted: run the same command again to continue")
 		return errInterrupted
 	}
 	return err

@@ -41,7 +41,7 @@ type Hub struct {
 func (h *Hub) Register(f *pflag.FlagSet) {
 	f.StringVar(&h.hub, "hub", "",
 		"let workers join at this `ADDRESS`, such as 10.0.0.5:4333, and share the run with them")
-	f.StringVar(&h.nats, "nats", "", "as --hub, through your own NATS server at this `URL`")
+	f.StringVar(&h.nats, "nats", "", "like --hub, through your own NATS server at this `URL`")
 	f.StringVar(&h.log, "log", "text", "a hub's progress as text or json")
 }
 
@@ -148,7 +148,7 @@ func (h *Hub) runHub(ctx context.Context, secrets, what string, e Spec, r fleet.
 		h.open = nil
 	}
 	if errors.Is(err, context.Canceled) {
-		terminal.Logf("interrupted: the same command goes on")
+		terminal.Logf("interrupted: run the same command again to continue")
 		return outputs.ErrStopped
 	}
 	return err

@@ -53,10 +53,10 @@ differs from the hub's in any byte is refused.`,
 	}
 	s := cmd.Flags()
 	s.StringVar(&f.join, "join", "", "`LINE` that a hub printed, or @FILE that begins with it")
-	s.StringVar(&f.name, "name", "", "`NAME` that the hub shows; default the machine's and a number")
+	s.StringVar(&f.name, "name", "", "`NAME` that the hub shows (default the machine's and a number)")
 	s.StringVar(&f.cache, "cache", "",
 		"`DIR` that keeps weights by their hash (default unmask/fleet in the user's cache)")
-	s.StringArrayVar(&f.models, "model", nil, "`PLACE` that may already have the weights; may be repeated")
+	s.StringArrayVar(&f.models, "model", nil, "`PLACE` where the weights may be already; may be repeated")
 	s.DurationVar(&f.patience, "patience", 10*time.Minute, "`TIME` without contact to the hub after which the worker ends")
 	flags.Device(s, &f.device)
 	flags.Threads(s, &f.threads, "processor cores to use")
