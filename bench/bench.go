@@ -39,9 +39,14 @@ import (
 
 // Options choose what is measured and how. The zero value is everything on all cores.
 type Options struct {
-	Threads int    // 0 means all cores
-	Only    string // pattern, see Select; "" means everything
-	Samples int    // number of samples, of which the median is taken; 0 means 5
+	// Threads is the number of threads; 0 means all cores.
+	Threads int
+
+	// Only is a pattern, see Select; "" means everything.
+	Only string
+
+	// Samples is the number of samples, of which the median is taken; 0 means 5.
+	Samples int
 }
 
 // Result is one measurement.
@@ -89,21 +94,34 @@ type work struct {
 // cost is arithmetic, counted as multiplications and additions of weights and attention, and the
 // bytes of weights that must come from memory.
 type cost struct {
-	ops   float64
-	as    backend.Precision
+	// ops are the operations, in a precision whose ceiling limits them.
+	ops       float64
+	precision backend.Precision
+
+	// bytes are 0 if memory is not the limit.
 	bytes float64
-	rule  *rule // for a sampler
+
+	// sampler is nil unless a sampler is measured.
+	sampler *samplerTimes
 }
 
 // All lists the measurements in the order in which they run. Those of one network are together,
 // because only one network at a time is in memory.
 func All() []Measurement {
-	return slices.Concat(ceilings(), language(), layers(), rows(), qwenSteps(), images(), kernels(),
-		demos())
+	return slices.Concat(
+		ceilingMeasurements(),
+		languageMeasurements(),
+		layerMeasurements(),
+		rowMeasurements(),
+		qwenMeasurements(),
+		imageMeasurements(),
+		kernelMeasurements(),
+		demoMeasurements(),
+	)
 }
 
-// Run runs the chosen measurements one after the other and passes each result to each.
-func Run(ctx context.Context, o Options, each func(Result)) error {
+// Run runs the chosen measurements one after the other and calls report with each result.
+func Run(ctx context.Context, o Options, report func(Result)) error {
 	chosen, err := Select(o.Only)
 	if err != nil {
 		return err
@@ -117,14 +135,14 @@ func Run(ctx context.Context, o Options, each func(Result)) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
-		each(r)
+		report(r)
 	}
 	return nil
 }
 
 const (
 	defaultSamples = 5
-	shortest       = 50 * time.Millisecond // shortest sample: shorter calls are repeated
+	shortestSample = 50 * time.Millisecond // shortest sample: shorter calls are repeated
 )
 
 // Measure takes the median of `samples` calls, 0 for 5, each after a short run of its ceiling.
@@ -134,62 +152,74 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 	if err != nil {
 		return Result{}, err
 	}
-	runtime.GC() // collect what other measurements prepared
-	repeat := 1
+	runtime.GC()                    // collect what other measurements prepared
 	if err := w.run(); err != nil { // the first call allocates
 		return Result{}, err
 	}
-	if took, err := s.time(w.run, 1); err != nil {
+	elapsed, err := s.timeCalls(w.run, 1)
+	if err != nil {
 		return Result{}, err
-	} else if took < shortest.Seconds() {
-		repeat = int(shortest.Seconds()/max(took, 1e-7)) + 1
 	}
+	repeat := 1
+	if elapsed < shortestSample.Seconds() {
+		repeat = int(shortestSample.Seconds()/max(elapsed, 1e-7)) + 1
+	}
+
 	var seconds, ops, bytes, own []float64
 	for range samples {
 		if err := ctx.Err(); err != nil {
 			return Result{}, err
 		}
-		ops = append(ops, s.opsRate(w.cost.as))
+		ops = append(ops, s.opsRate(w.cost.precision))
 		if w.cost.bytes > 0 {
 			bytes = append(bytes, s.readRate())
 		}
-		took, err := s.time(w.run, repeat)
+		elapsed, err := s.timeCalls(w.run, repeat)
 		if err != nil {
 			return Result{}, err
 		}
-		seconds = append(seconds, took/float64(repeat))
-		if w.cost.rule != nil {
-			own = append(own, w.cost.rule.own)
+		seconds = append(seconds, elapsed/float64(repeat))
+		if w.cost.sampler != nil {
+			own = append(own, w.cost.sampler.own)
 		}
 	}
 	r := s.result(m.Name, w.cost, median(seconds), median(ops), median(bytes))
-	if w.cost.rule != nil {
+	if w.cost.sampler != nil {
 		r.Own = median(own)
-		r.OwnShare = r.Own / (r.Seconds + w.cost.rule.passes)
+		r.OwnShare = r.Own / (r.Seconds + w.cost.sampler.passes)
 	}
 	return r, nil
 }
 
-func (s *Suite) time(run func() error, repeat int) (float64, error) {
-	began := time.Now()
+// timeCalls returns the seconds of `repeat` calls of run.
+func (s *Suite) timeCalls(run func() error, repeat int) (float64, error) {
+	start := time.Now()
 	for range repeat {
 		if err := run(); err != nil {
 			return 0, err
 		}
 	}
-	return time.Since(began).Seconds(), nil
+	return time.Since(start).Seconds(), nil
 }
 
-// result computes a result from seconds and the rates of the ceilings.
+// result computes a result from the seconds of a call and the ceilings: ops and bytes per second.
+// The share is that of the limit which takes longer, arithmetic or memory.
 func (s *Suite) result(name string, c cost, seconds, ops, bytes float64) Result {
-	r := Result{Name: name, Seconds: seconds, Rate: c.ops / seconds / 1e9, Unit: "GFLOP/s",
-		Limit: s.loop(c.as).Name}
-	least := c.ops / ops
-	if c.bytes > 0 && c.bytes/bytes > least {
-		least = c.bytes / bytes
-		r.Rate, r.Unit, r.Limit = c.bytes/seconds/1e9, "GB/s", readName
+	r := Result{
+		Name:    name,
+		Seconds: seconds,
+		Rate:    c.ops / seconds / 1e9,
+		Unit:    "GFLOP/s",
+		Limit:   s.loop(c.precision).Name,
 	}
-	r.Share = least / seconds
+	leastSeconds := c.ops / ops
+	if c.bytes > 0 && c.bytes/bytes > leastSeconds {
+		leastSeconds = c.bytes / bytes
+		r.Rate = c.bytes / seconds / 1e9
+		r.Unit = "GB/s"
+		r.Limit = readName
+	}
+	r.Share = leastSeconds / seconds
 	return r
 }
 

@@ -23,10 +23,10 @@ func BenchmarkAll(b *testing.B) {
 				require.NoError(b, w.run())
 			}
 			seconds := b.Elapsed().Seconds() / float64(b.N)
-			r := s.result(m.Name, w.cost, seconds, s.opsRate(w.cost.as), s.readRate())
+			r := s.result(m.Name, w.cost, seconds, s.opsRate(w.cost.precision), s.readRate())
 			b.ReportMetric(r.Share, "share")
 			b.ReportMetric(r.Rate, r.Unit)
-			if own := w.cost.rule; own != nil {
+			if own := w.cost.sampler; own != nil {
 				b.ReportMetric(own.own/(seconds+own.passes), "own")
 			}
 		})

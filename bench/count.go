@@ -10,9 +10,11 @@ import "unmask/backend"
 func passOps(sizes map[string]int, rows int) float64 {
 	h := float64(sizes["hidden"])
 	if grid := sizes["grid"]; grid > 0 { // mage: every sequence has a class token
-		keys, dec := float64(grid*grid+1), float64(sizes["decoder hidden"])
-		return float64(rows) * (float64(sizes["depth"])*(24*h*h+4*keys*h) + 2*h*dec +
-			float64(sizes["decoder depth"])*(24*dec*dec+4*keys*dec))
+		keys := float64(grid*grid + 1)
+		dec := float64(sizes["decoder hidden"])
+		encoder := float64(sizes["depth"]) * (24*h*h + 4*keys*h)
+		decoder := float64(sizes["decoder depth"]) * (24*dec*dec + 4*keys*dec)
+		return float64(rows) * (encoder + 2*h*dec + decoder)
 	}
 	return float64(rows) * float64(sizes["blocks"]) *
 		(2*blockWeights(sizes) + 4*float64(sizes["length"])*h)

@@ -41,7 +41,7 @@ func TestGPUAtPublishedSizes(t *testing.T) {
 	}{{"lm12", 40, backend.F32, 1e-4}, {"lm12", 40, backend.BF16, 5e-2},
 		{"vit20", 256, backend.F32, 1e-4}} {
 		t.Run(c.network+"/"+c.as.String(), func(t *testing.T) {
-			src, err := source(c.network)
+			src, err := sourceOf(c.network)
 			require.NoError(t, err)
 			want := bothPasses(t, src, model.Options{Backend: cpu.New(cpu.Options{}), Precision: c.as},
 				c.length)
@@ -104,7 +104,7 @@ func BenchmarkGPU(b *testing.B) {
 			name := fmt.Sprintf("%s/%v/batch%d", c.network, p, c.batch)
 			s := &Suite{Device: dev}
 			b.Run("forward/"+name, func(b *testing.B) {
-				w, err := s.forward(c.network, p, c.batch)
+				w, err := s.measureForward(c.network, p, c.batch)
 				require.NoError(b, err)
 				for range 3 { // memory, then the graph
 					require.NoError(b, w.run())
@@ -116,7 +116,7 @@ func BenchmarkGPU(b *testing.B) {
 			})
 			for _, cache := range []int{0, 1} {
 				b.Run(fmt.Sprintf("hybrid32/%s/cache%d", name, cache), func(b *testing.B) {
-					m, err := s.load(c.network, p)
+					m, err := s.loadNetwork(c.network, p)
 					require.NoError(b, err)
 					o := hybrid(c.batch, 32, cache)
 					require.NoError(b, sample(b, m, o))
@@ -154,11 +154,11 @@ func BenchmarkGPUHost(b *testing.B) {
 	for _, p := range []backend.Precision{backend.F32, backend.BF16} {
 		b.Run(p.String(), func(b *testing.B) {
 			s := &Suite{Device: dev}
-			m, err := s.load("lm12", p)
+			m, err := s.loadNetwork("lm12", p)
 			require.NoError(b, err)
 			l.Set(b, "computes", 0)
 			defer l.Set(b, "computes", 1)
-			batch := masked(m, 16)
+			batch := maskedBatch(m, 16)
 			out := make([]float32, 1)
 			x := dev.New(1)
 			var making time.Duration

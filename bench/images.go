@@ -5,28 +5,29 @@ import (
 	"unmask/model"
 )
 
-// images returns ViT20, with one sequence and with eight, and the decoder for one image's codes.
-func images() []Measurement {
+// imageMeasurements returns ViT20, with one sequence and with eight, and the decoder for one
+// image's codes.
+func imageMeasurements() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
 		out = append(out,
 			Measurement{"forward/vit20/" + p.String(),
-				func(s *Suite) (work, error) { return s.forward("vit20", p, 1) }},
+				func(s *Suite) (work, error) { return s.measureForward("vit20", p, 1) }},
 			Measurement{"forward/vit20x8/" + p.String(),
-				func(s *Suite) (work, error) { return s.forward("vit20", p, 8) }})
+				func(s *Suite) (work, error) { return s.measureForward("vit20", p, 8) }})
 	}
-	return append(out, Measurement{"decode/256", (*Suite).decode},
-		Measurement{"sound/5s", (*Suite).sound})
+	return append(out, Measurement{"decode/256", (*Suite).measureDecoder},
+		Measurement{"sound/5s", (*Suite).measureSound})
 }
 
 // decodeOps is the operations of the convolutions of MAGE's VQGAN decoder, counted layer by layer.
 // At a doubled image's windows, 4 of 9 pixels count, because the others are equal to these.
 const decodeOps = 159_702_319_104
 
-// decode runs the VQGAN's decoder at its published size for one image.
-func (s *Suite) decode() (work, error) {
-	s.drop()
-	src, err := source("vqgan")
+// measureDecoder runs the VQGAN's decoder at its published size for one image.
+func (s *Suite) measureDecoder() (work, error) {
+	s.dropNetwork()
+	src, err := sourceOf("vqgan")
 	if err != nil {
 		return work{}, err
 	}

@@ -9,25 +9,25 @@ import (
 	"unmask/internal/philox"
 )
 
-// kernels returns the kernels that take most of a pass, each by itself.
-func kernels() []Measurement {
+// kernelMeasurements returns the kernels that take most of a pass, each by itself.
+func kernelMeasurements() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
 		for _, h := range heads {
 			out = append(out, Measurement{"head/" + h.name + "/" + p.String(), func(s *Suite) (work, error) {
-				return s.head(p, h.run), nil
+				return s.measureHead(p, h.run), nil
 			}})
 		}
 	}
 	for _, a := range []struct{ length, heads, dim int }{{1024, 12, 64}, {257, 16, 48}} {
 		out = append(out, Measurement{fmt.Sprintf("attention/%d", a.length),
 			func(s *Suite) (work, error) {
-				return s.attention(a.length, a.heads, a.dim), nil
+				return s.measureAttention(a.length, a.heads, a.dim), nil
 			}})
 	}
 	for _, c := range []struct{ side, channels int }{{256, 128}, {128, 256}} {
 		out = append(out, Measurement{fmt.Sprintf("conv/%d", c.side), func(s *Suite) (work, error) {
-			return s.conv(c.side, c.channels), nil
+			return s.measureConv(c.side, c.channels), nil
 		}})
 	}
 	return out
@@ -67,54 +67,74 @@ func headStats(stats *backend.HeadStats) func(*Suite, *tensor.Dense, backend.Hea
 	}
 }
 
-func (s *Suite) head(p backend.Precision,
-	ask func(*Suite, *tensor.Dense, backend.Head) func()) work {
-	s.drop()
-	w := s.Device.Pack(headOut, headIn, p, func(i int, dst []float32) { fill(dst, i*headIn, 0.1) })
-	h := backend.Head{W: w, Bias: s.random(0.1, headOut), Outcomes: headOut - 1}
-	run := ask(s, s.random(1, headRows, headIn), h)
-	return work{run: func() error { run(); return nil },
-		cost: cost{ops: 2 * headRows * headIn * headOut, as: p}}
+// measureHead measures one use of LM12's output head.
+func (s *Suite) measureHead(p backend.Precision,
+	prepare func(*Suite, *tensor.Dense, backend.Head) func()) work {
+	s.dropNetwork()
+	w := s.Device.Pack(headOut, headIn, p,
+		func(i int, dst []float32) { fillNoise(dst, i*headIn, 0.1) })
+	h := backend.Head{W: w, Bias: s.randomTensor(0.1, headOut), Outcomes: headOut - 1}
+	run := prepare(s, s.randomTensor(1, headRows, headIn), h)
+	call := func() error {
+		run()
+		return nil
+	}
+	return work{run: call,
+		cost: cost{ops: 2 * headRows * headIn * headOut, precision: p}}
 }
 
-// attention measures the attention of one layer with given keys and values.
-func (s *Suite) attention(length, heads, dim int) work {
-	q, dst := s.random(1, length, heads*dim), s.Device.New(length, heads*dim)
-	k, v := s.random(1, 1, heads, length, dim), s.random(1, 1, heads, length, dim)
+// measureAttention measures the attention of one layer with given keys and values.
+func (s *Suite) measureAttention(length, heads, dim int) work {
+	dst := s.Device.New(length, heads*dim)
+	q := s.randomTensor(1, length, heads*dim)
+	k := s.randomTensor(1, 1, heads, length, dim)
+	v := s.randomTensor(1, 1, heads, length, dim)
 	segs := []backend.Segment{{Rows: length}}
 	h := backend.Heads{Heads: heads, HeadDim: dim, Keys: length}
-	return work{run: func() error { s.Device.Attention(dst, q, k, v, segs, h); return nil },
+	run := func() error {
+		s.Device.Attention(dst, q, k, v, segs, h)
+		return nil
+	}
+	return work{run: run,
 		cost: cost{ops: 4 * float64(length) * float64(length) * float64(heads*dim)}}
 }
 
-// conv measures a 3x3 convolution over a square image that keeps its number of channels, with the
-// map of a group norm and swish applied while it reads, as in VQGAN's decoder.
-func (s *Suite) conv(side, channels int) work {
+// measureConv measures a 3x3 convolution over a square image that keeps its number of channels,
+// with the map of a group norm and swish applied while it reads, as in VQGAN's decoder.
+func (s *Suite) measureConv(side, channels int) work {
 	c := backend.ConvShape{Batch: 1, Height: side, Width: side, In: channels, Out: channels, KH: 3,
 		KW: 3, PadH: 1, PadW: 1}
 	depth := 9 * channels
 	w := s.Device.Pack(channels, depth, backend.F32,
-		func(i int, dst []float32) { fill(dst, i*depth, 0.1) })
-	x, dst := s.random(1, side, side, channels), s.Device.New(side, side, channels)
-	in := backend.ConvInput{Scale: s.random(1, 1, channels), Shift: s.random(1, 1, channels),
-		SiLU: true}
-	return work{run: func() error { s.Device.Conv(dst, x, c, w, in, backend.Epilogue{}); return nil },
+		func(i int, dst []float32) { fillNoise(dst, i*depth, 0.1) })
+	x := s.randomTensor(1, side, side, channels)
+	dst := s.Device.New(side, side, channels)
+	in := backend.ConvInput{
+		Scale: s.randomTensor(1, 1, channels),
+		Shift: s.randomTensor(1, 1, channels),
+		SiLU:  true,
+	}
+	run := func() error {
+		s.Device.Conv(dst, x, c, w, in, backend.Epilogue{})
+		return nil
+	}
+	return work{run: run,
 		cost: cost{ops: 2 * float64(side*side) * float64(depth*channels)}}
 }
 
-// random returns a tensor of random numbers from -scale to scale.
-func (s *Suite) random(scale float32, shape ...int) *tensor.Dense {
+// randomTensor returns a tensor of random numbers from -scale to scale.
+func (s *Suite) randomTensor(scale float32, shape ...int) *tensor.Dense {
 	t := s.Device.New(shape...)
 	v := make([]float32, t.DataSize())
-	fill(v, 0, scale)
+	fillNoise(v, 0, scale)
 	s.Device.Write(t, 0, v)
 	return t
 }
 
-// fill writes the numbers from index `at` on of one fixed sequence of random ones.
-func fill(dst []float32, at int, scale float32) {
+// fillNoise writes the numbers from index `first` on of one fixed sequence of random ones.
+func fillNoise(dst []float32, first int, scale float32) {
 	for i := range dst {
-		dst[i] = scale * noise[(at+i)%len(noise)]
+		dst[i] = scale * noise[(first+i)%len(noise)]
 	}
 }
 

@@ -36,11 +36,11 @@ func BenchmarkLLaDA8B(b *testing.B) {
 	loaded := time.Since(began)
 
 	const length, block, reply = 256, 32, 128
-	batch := masked(m, 1)
+	batch := maskedBatch(m, 1)
 	batch.Length, batch.Tokens = length, batch.Tokens[:length]
 	refiner := m.Denoiser.(model.Refiner)
 	batch.Cache = refiner.NewCache(1, length)
-	short := masked(m, 1)
+	short := maskedBatch(m, 1)
 	short.Length, short.Tokens = reply, short.Tokens[:reply]
 	for _, pass := range []struct {
 		name       string

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -31,11 +32,15 @@ const (
 
 // decoder is a model whose layers are timed, in one type of weights.
 type decoder struct {
-	name string // in measurements
-	arch string // of WriteGGUF
+	// name is that in measurements, arch the architecture for WriteGGUF.
+	name string
+	arch string
+
 	Sizes
-	as  weights.DType
-	ops backend.Precision // what the type counts as
+	dtype weights.DType
+
+	// precision is the one whose ceiling limits products with such weights.
+	precision backend.Precision
 }
 
 var decoders = []decoder{
@@ -45,38 +50,40 @@ var decoders = []decoder{
 	{"llada-moe/q4_k", "llada-moe", LLaDAMoE, weights.Q4_K, backend.Int8},
 }
 
-// layers returns measurements of two layers of each decoder: full passes over 256 and 160
-// positions, and one over a block of 32 of 256 with the other keys and values in the cache.
-func layers() []Measurement {
+// layerMeasurements returns measurements of two layers of each decoder: full passes over 256 and
+// 160 positions, and one over a block of 32 of 256 with the other keys and values in the cache.
+func layerMeasurements() []Measurement {
 	var out []Measurement
 	for _, d := range decoders {
 		out = append(out,
 			Measurement{"forward/" + d.name,
-				func(s *Suite) (work, error) { return s.llama(d, llamaLength, llamaLength) }},
+				func(s *Suite) (work, error) { return s.measureLayers(d, llamaLength, llamaLength) }},
 			Measurement{"window160/" + d.name,
-				func(s *Suite) (work, error) { return s.llama(d, llamaWindow, llamaWindow) }},
+				func(s *Suite) (work, error) { return s.measureLayers(d, llamaWindow, llamaWindow) }},
 			Measurement{"block32/" + d.name,
-				func(s *Suite) (work, error) { return s.llama(d, llamaLength, 32) }})
+				func(s *Suite) (work, error) { return s.measureLayers(d, llamaLength, 32) }})
 	}
 	return out
 }
 
-// llama measures passes over the last rows of one sequence of a length; the head does not run.
-func (s *Suite) llama(d decoder, length, count int) (work, error) {
-	m, err := s.load(d.name, d.ops)
+// measureLayers measures passes over the last rows of one sequence of a length; the head does not
+// run.
+func (s *Suite) measureLayers(d decoder, length, count int) (work, error) {
+	m, err := s.loadNetwork(d.name, d.precision)
 	if err != nil {
 		return work{}, err
 	}
 	refiner := m.Denoiser.(model.Refiner)
-	b := masked(m, 1)
-	b.Length, b.Tokens = length, b.Tokens[:length]
+	b := maskedBatch(m, 1)
+	b.Length = length
+	b.Tokens = b.Tokens[:length]
 	b.Cache = refiner.NewCache(1, b.Length)
 	full := func() error {
 		_, err := refiner.Forward(context.Background(), b)
 		return err
 	}
-	used, all := d.weights()
-	c := cost{as: d.ops, ops: float64(count) * llamaLayers *
+	used, all := d.countWeights()
+	c := cost{precision: d.precision, ops: float64(count) * llamaLayers *
 		(2*used + 4*float64(length*d.Heads*d.HeadDim))}
 	if count == length {
 		return work{run: full, cost: c}, nil
@@ -89,7 +96,7 @@ func (s *Suite) llama(d decoder, length, count int) (work, error) {
 		rows[i] = int32(b.Length - count + i)
 		b.Tokens[rows[i]] = int32(i)
 	}
-	values, size := d.as.Block()
+	values, size := d.dtype.Block()
 	c.bytes = llamaLayers * all / float64(values) * float64(size)
 	return work{run: func() error {
 		_, err := refiner.Refine(context.Background(), b, rows)
@@ -97,11 +104,13 @@ func (s *Suite) llama(d decoder, length, count int) (work, error) {
 	}, cost: c}, nil
 }
 
-// source returns the model's files.
-func (d decoder) source() (*model.Source, error) {
+// randomSource returns the model's files.
+func (d decoder) randomSource() (*model.Source, error) {
 	sizes := d.Sizes
-	sizes.Layers, sizes.Vocab, sizes.Length = llamaLayers, llamaVocab, llamaLength
-	return RandomSource(d.arch, sizes, d.as)
+	sizes.Layers = llamaLayers
+	sizes.Vocab = llamaVocab
+	sizes.Length = llamaLength
+	return RandomSource(d.arch, sizes, d.dtype)
 }
 
 // Sizes are those of a decoder in Llama's form. With experts, MLP is the width of one.
@@ -118,11 +127,13 @@ var (
 	LLaDAMoE   = Sizes{16, 2048, 1024, 16, 16, 128, 157184, 8192, 64, 8}
 )
 
-// weights are the numbers of weights of a layer: those that a row meets, and all.
-func (s Sizes) weights() (used, all float64) {
-	own := float64(2 * s.Width * s.HeadDim * (s.Heads + s.KV))
-	one := float64(3 * s.Width * s.MLP)
-	return own + one*float64(max(s.PerToken, 1)), own + one*float64(max(s.Experts, 1))
+// countWeights returns the numbers of weights of a layer: those that a row uses, and all.
+func (s Sizes) countWeights() (used, all float64) {
+	attention := float64(2 * s.Width * s.HeadDim * (s.Heads + s.KV))
+	expert := float64(3 * s.Width * s.MLP)
+	used = attention + expert*float64(max(s.PerToken, 1))
+	all = attention + expert*float64(max(s.Experts, 1))
+	return used, all
 }
 
 // WriteGGUF writes a GGUF file with random weights: one type for matrices, another for the head and
@@ -130,47 +141,66 @@ func (s Sizes) weights() (used, all float64) {
 // llada-moe, or llama, which decodes from left to right in other programs. A character of a text is
 // a token.
 func WriteGGUF(w io.Writer, arch string, s Sizes, as, head weights.DType) error {
-	return gguf.Write(w, s.keys(arch), s.tensors(arch, as, head))
+	return gguf.Write(w, s.ggufKeys(arch), s.ggufTensors(arch, as, head))
 }
 
-// keys returns what a file of an architecture says of the model.
-func (s Sizes) keys(arch string) []gguf.Key {
-	mask, end := s.Vocab-1, s.Vocab-2
-	own := map[string]any{"rope.freq_base": float32(5e5),
-		"attention.layer_norm_rms_epsilon": float32(1e-5)}
-	for name, n := range map[string]int{"vocab_size": s.Vocab, "rope.dimension_count": s.HeadDim,
-		"block_count": s.Layers, "context_length": s.Length, "embedding_length": s.Width,
-		"feed_forward_length": s.MLP, "attention.head_count": s.Heads, "attention.head_count_kv": s.KV,
-		"attention.key_length": s.HeadDim, "attention.value_length": s.HeadDim} {
-		own[name] = uint32(n)
+// ggufKeys returns what a file of an architecture says of the model.
+func (s Sizes) ggufKeys(arch string) []gguf.Key {
+	mask := s.Vocab - 1
+	end := s.Vocab - 2
+
+	// keys that begin with the architecture's name, and others
+	archValues := map[string]any{
+		"rope.freq_base":                   float32(5e5),
+		"attention.layer_norm_rms_epsilon": float32(1e-5),
+	}
+	values := map[string]any{"general.architecture": arch}
+
+	sizes := map[string]int{
+		"vocab_size":              s.Vocab,
+		"rope.dimension_count":    s.HeadDim,
+		"block_count":             s.Layers,
+		"context_length":          s.Length,
+		"embedding_length":        s.Width,
+		"feed_forward_length":     s.MLP,
+		"attention.head_count":    s.Heads,
+		"attention.head_count_kv": s.KV,
+		"attention.key_length":    s.HeadDim,
+		"attention.value_length":  s.HeadDim,
 	}
 	if s.Experts > 0 {
-		own["expert_count"], own["expert_used_count"] = uint32(s.Experts), uint32(s.PerToken)
+		sizes["expert_count"] = s.Experts
+		sizes["expert_used_count"] = s.PerToken
 	}
-	all := map[string]any{"general.architecture": arch}
 	switch arch {
 	case "llada", "dream", "llada-moe":
-		own["attention.causal"], all["diffusion.shift_logits"] = false, arch == "dream"
+		archValues["attention.causal"] = false
+		values["diffusion.shift_logits"] = arch == "dream"
 		if arch == "llada-moe" {
-			own["expert_feed_forward_length"] = uint32(s.MLP)
+			sizes["expert_feed_forward_length"] = s.MLP
 		}
 	case "mistral3":
-		mask, end = 100, 11
-		all["diffusion.model_type"] = "nemotron_labs_diffusion"
-		all["diffusion.block_size"] = uint32(32)
+		mask = 100
+		end = 11
+		values["diffusion.model_type"] = "nemotron_labs_diffusion"
+		values["diffusion.block_size"] = uint32(32)
 	}
-	for name, value := range own {
-		all[arch+"."+name] = value
+
+	for name, n := range sizes {
+		archValues[name] = uint32(n)
 	}
-	keys := words(s.Vocab, mask, end)
-	for name, value := range all {
+	for name, value := range archValues {
+		values[arch+"."+name] = value
+	}
+	keys := vocabularyKeys(s.Vocab, mask, end)
+	for name, value := range values {
 		keys = append(keys, gguf.Key{Name: name, Value: value})
 	}
 	return keys
 }
 
-// tensors returns the tensors of a file, which are random.
-func (s Sizes) tensors(arch string, as, head weights.DType) (all []gguf.Tensor) {
+// ggufTensors returns the tensors of a file, which are random.
+func (s Sizes) ggufTensors(arch string, as, head weights.DType) (all []gguf.Tensor) {
 	add := func(name string, as weights.DType, shape ...int) {
 		all = append(all, gguf.Tensor{Name: name, DType: as, Shape: shape,
 			Write: func(w io.Writer) error { return writeRandom(w, as, shape) }})
@@ -178,7 +208,8 @@ func (s Sizes) tensors(arch string, as, head weights.DType) (all []gguf.Tensor) 
 	add("token_embd.weight", head, s.Vocab, s.Width)
 	add("output_norm.weight", weights.F32, s.Width)
 	add("output.weight", head, s.Vocab, s.Width)
-	queries, keys := s.Heads*s.HeadDim, s.KV*s.HeadDim
+	queries := s.Heads * s.HeadDim
+	keys := s.KV * s.HeadDim
 	for i := range s.Layers {
 		b := fmt.Sprintf("blk.%d.", i)
 		add(b+"attn_norm.weight", weights.F32, s.Width)
@@ -196,36 +227,48 @@ func (s Sizes) tensors(arch string, as, head weights.DType) (all []gguf.Tensor) 
 			add(b+"attn_q_norm.weight", weights.F32, s.HeadDim)
 			add(b+"attn_k_norm.weight", weights.F32, s.HeadDim)
 		}
-		each, of := "", []int(nil) // matrices of experts are one tensor
+
+		// the matrices of all experts are one tensor
+		suffix := ""
+		var experts []int
 		if s.Experts > 0 {
 			add(b+"ffn_gate_inp.weight", weights.F32, s.Experts, s.Width)
-			each, of = "_exps", []int{s.Experts}
+			suffix = "_exps"
+			experts = []int{s.Experts}
 		}
-		add(b+"ffn_gate"+each+".weight", as, append(of, s.MLP, s.Width)...)
-		add(b+"ffn_up"+each+".weight", as, append(of, s.MLP, s.Width)...)
-		add(b+"ffn_down"+each+".weight", as, append(of, s.Width, s.MLP)...)
+		add(b+"ffn_gate"+suffix+".weight", as, append(experts, s.MLP, s.Width)...)
+		add(b+"ffn_up"+suffix+".weight", as, append(experts, s.MLP, s.Width)...)
+		add(b+"ffn_down"+suffix+".weight", as, append(experts, s.Width, s.MLP)...)
 	}
 	return all
 }
 
-// words returns the keys of a vocabulary, which other programs need: printable characters of ASCII,
-// and texts that do not occur.
-func words(n, mask, end int) []gguf.Key {
-	tokens, kinds := make([]string, n), make([]int32, n)
+// vocabularyKeys returns the keys of a vocabulary, which other programs need: printable characters
+// of ASCII, and texts that do not occur.
+func vocabularyKeys(n, mask, end int) []gguf.Key {
+	const normal, control = 1, 3 // types of tokens in GGUF
+	tokens := make([]string, n)
+	kinds := make([]int32, n)
 	for i := range tokens {
-		if tokens[i], kinds[i] = fmt.Sprintf("[%d]", i), 1; i < '~'-' ' {
+		tokens[i] = fmt.Sprintf("[%d]", i)
+		if i < '~'-' ' {
 			tokens[i] = string(rune('!' + i))
 		}
+		kinds[i] = normal
 	}
-	kinds[mask], kinds[end] = 3, 3 // control tokens
-	return []gguf.Key{{Name: "tokenizer.ggml.model", Value: "gpt2"},
-		{Name: "tokenizer.ggml.pre", Value: "qwen2"}, {Name: "tokenizer.ggml.tokens", Value: tokens},
+	kinds[mask] = control
+	kinds[end] = control
+	return []gguf.Key{
+		{Name: "tokenizer.ggml.model", Value: "gpt2"},
+		{Name: "tokenizer.ggml.pre", Value: "qwen2"},
+		{Name: "tokenizer.ggml.tokens", Value: tokens},
 		{Name: "tokenizer.ggml.token_type", Value: kinds},
 		{Name: "tokenizer.ggml.merges", Value: []string{}},
 		{Name: "tokenizer.ggml.mask_token_id", Value: uint32(mask)},
 		{Name: "tokenizer.ggml.eos_token_id", Value: uint32(end)},
 		{Name: "tokenizer.ggml.add_bos_token", Value: false},
-		{Name: "tokenizer.chat_template", Value: "{{ messages[0]['content'] }}"}}
+		{Name: "tokenizer.chat_template", Value: "{{ messages[0]['content'] }}"},
+	}
 }
 
 // RandomSource returns a model with the weights that WriteGGUF writes, in memory.
@@ -253,8 +296,9 @@ func writeRandom(w io.Writer, as weights.DType, shape []int) error {
 	}
 	r := rand.New(rand.NewPCG(1, uint64(left)))
 	chunk := make([]byte, chunkBlocks*size)
-	switch q, ok := quant.Parse(string(as)); {
-	case ok:
+	q, isQuantised := quant.Parse(string(as))
+	switch {
+	case isQuantised:
 		chunk = randomBlocks(q, r)
 	case len(shape) == 1:
 		for i := 0; i < len(chunk); i += size { // 1
@@ -294,15 +338,15 @@ func randomBlocks(q quant.Type, r *rand.Rand) []byte {
 	levels := map[quant.Type]float32{quant.Q8_0: 74, quant.Q4_0: 4.6, quant.Q4_K: 170,
 		quant.Q5_K: 340, quant.Q6_K: 1400}[q]
 	d := float16.Round(1 / (64 * levels))
-	for at := 0; at < len(chunk); at += size {
-		b := chunk[at:]
-		if q == quant.Q6_K {
-			b = chunk[at+size-2:]
+	for first := 0; first < len(chunk); first += size {
+		scales := chunk[first:]
+		if q == quant.Q6_K { // which has its scale at the end
+			scales = chunk[first+size-2:]
 		}
-		b[0], b[1] = byte(d), byte(d>>8)
+		binary.LittleEndian.PutUint16(scales, d)
 		if q.Mins() {
 			m := float16.Round(float16.Float32(d) * 7.5)
-			b[2], b[3] = byte(m), byte(m>>8)
+			binary.LittleEndian.PutUint16(scales[2:], m)
 		}
 	}
 	return chunk

@@ -52,22 +52,22 @@ var published = map[string]struct {
 			}{vqgan.New(vqgan.Config{Grid: 16, Ch: 128, ChMult: []int{1, 1, 2, 2, 4}, ResBlocks: 2,
 				ZChannels: 256, EmbedDim: 256, Codes: 1024, OutCh: 3})}
 		}},
-	"qwen3-0.6b": {qwenConfig, qwen},
+	"qwen3-0.6b": {qwenConfig, newQwen},
 }
 
-// source returns the files of a network.
-func source(name string) (*model.Source, error) {
+// sourceOf returns the files of a network.
+func sourceOf(name string) (*model.Source, error) {
 	for _, d := range decoders {
 		if d.name == name {
-			return d.source()
+			return d.randomSource()
 		}
 	}
-	of := published[name]
-	return tensorsOf(of.network()).source(name, of.config)
+	n := published[name]
+	return randomWeights(n.network()).parse(name, n.config)
 }
 
-// load returns a network packed in a precision.
-func (s *Suite) load(name string, p backend.Precision) (*model.Loaded, error) {
+// loadNetwork returns a network packed in a precision.
+func (s *Suite) loadNetwork(name string, p backend.Precision) (*model.Loaded, error) {
 	n := &s.network
 	if n.name == name && n.precision == p {
 		return n.loaded, nil
@@ -76,7 +76,7 @@ func (s *Suite) load(name string, p backend.Precision) (*model.Loaded, error) {
 	if n.name != name {
 		n.source = nil
 		debug.FreeOSMemory()
-		src, err := source(name)
+		src, err := sourceOf(name)
 		if err != nil {
 			return nil, err
 		}
@@ -87,12 +87,14 @@ func (s *Suite) load(name string, p backend.Precision) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.name, n.precision, n.loaded = name, p, loaded
+	n.name = name
+	n.precision = p
+	n.loaded = loaded
 	return loaded, nil
 }
 
-// drop releases the network.
-func (s *Suite) drop() {
+// dropNetwork releases the network.
+func (s *Suite) dropNetwork() {
 	s.network = network{}
 	debug.FreeOSMemory()
 }
@@ -100,19 +102,21 @@ func (s *Suite) drop() {
 // tensors are the tensors of a file to be written.
 type tensors []weights.Tensor
 
-// tensorsOf returns random weights of a network.
-func tensorsOf(network any) (t tensors) {
+// randomWeights returns random weights of a network.
+func randomWeights(network any) (t tensors) {
 	weights.EachParam(network, func(p *weights.Param, name string) {
 		if p.Shape != nil {
-			t.add(name, p.Shape...)
+			t.addRandom(name, p.Shape...)
 		}
 	})
 	return t
 }
 
-func (t *tensors) add(name string, shape ...int) {
+// addRandom adds a tensor of random weights; those of norms are about 1.
+func (t *tensors) addRandom(name string, shape ...int) {
 	in := shape[len(shape)-1]
-	scale, center := float32(math.Sqrt(3/float64(in))), float32(0) // rows of length about 1
+	scale := float32(math.Sqrt(3 / float64(in))) // rows of length about 1
+	center := float32(0)
 	if len(shape) == 1 && strings.HasSuffix(name, "weight") {
 		center = 1
 	}
@@ -133,15 +137,17 @@ func randomBF16(use uint32, n int, center, scale float32) []byte {
 	for i := range min(n, period) {
 		v := center + scale*float32(2*s.Uniform(i, philox.Order)-1)
 		bits := math.Float32bits(v) >> 16
-		data[2*i], data[2*i+1] = byte(bits), byte(bits>>8)
+		data[2*i] = byte(bits)
+		data[2*i+1] = byte(bits >> 8)
 	}
-	for at := 2 * period; at < len(data); at *= 2 {
-		copy(data[at:], data[:at])
+	for filled := 2 * period; filled < len(data); filled *= 2 {
+		copy(data[filled:], data[:filled])
 	}
 	return data
 }
 
-func (t tensors) source(name, config string) (*model.Source, error) {
+// parse returns the files of a model with these tensors.
+func (t tensors) parse(name, config string) (*model.Source, error) {
 	var file bytes.Buffer
 	size := 1 << 20 // largest header in bytes
 	for _, v := range t {
@@ -158,25 +164,26 @@ func (t tensors) source(name, config string) (*model.Source, error) {
 	return &model.Source{Name: name, Config: []byte(config), Set: set}, nil
 }
 
-// models are those that WritePublished writes, each of networks of published sizes.
-var models = map[string][]string{"lm12": {"lm12"}, "mage": {"vit20", "vqgan"}}
+// publishedFolders are those that WritePublished writes, each of networks of published sizes.
+var publishedFolders = map[string][]string{"lm12": {"lm12"}, "mage": {"vit20", "vqgan"}}
 
 // WritePublished writes a model's folder, config.json and model.safetensors in bfloat16: lm12 is
 // SDTT's small student, mage is MAGE-B with its VQGAN. The weights are random, so it is only of use
 // for measurements.
 func WritePublished(dir, name string) error {
-	parts, ok := models[name]
+	parts, ok := publishedFolders[name]
 	if !ok {
 		return fmt.Errorf("model is %q, want %s", name,
-			strings.Join(slices.Sorted(maps.Keys(models)), " or "))
+			strings.Join(slices.Sorted(maps.Keys(publishedFolders)), " or "))
 	}
-	config, list := map[string]any{}, tensors{}
+	config := map[string]any{}
+	var list tensors
 	for _, part := range parts {
-		of := published[part]
-		if err := json.Unmarshal([]byte(of.config), &config); err != nil {
+		n := published[part]
+		if err := json.Unmarshal([]byte(n.config), &config); err != nil {
 			return err
 		}
-		list = append(list, tensorsOf(of.network())...)
+		list = append(list, randomWeights(n.network())...)
 	}
 	text, err := json.Marshal(config)
 	if err != nil {

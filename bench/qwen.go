@@ -24,21 +24,21 @@ const (
 // qwenWeights is the number of weights in the products of a block.
 const qwenWeights = 2*qwenHidden*qwenHead*(qwenHeads+qwenKV) + 3*qwenHidden*qwenMLP
 
-// qwenSteps returns a step of a small chat model in each precision, which shows the ratio of their
-// speeds on this processor.
-func qwenSteps() []Measurement {
+// qwenMeasurements returns a step of a small chat model in each precision, which shows the ratio of
+// their speeds on this processor.
+func qwenMeasurements() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
 		out = append(out, Measurement{"step64/qwen3-0.6b/" + p.String(),
-			func(s *Suite) (work, error) { return s.step(p) }})
+			func(s *Suite) (work, error) { return s.measureStep(p) }})
 	}
 	return out
 }
 
-// step measures a full pass over 64 masked positions and the head's two most probable tokens at
-// each.
-func (s *Suite) step(p backend.Precision) (work, error) {
-	m, err := s.load("qwen3-0.6b", p)
+// measureStep measures a full pass over 64 masked positions and the head's two most probable tokens
+// at each.
+func (s *Suite) measureStep(p backend.Precision) (work, error) {
+	m, err := s.loadNetwork("qwen3-0.6b", p)
 	if err != nil {
 		return work{}, err
 	}
@@ -46,11 +46,11 @@ func (s *Suite) step(p backend.Precision) (work, error) {
 		Arg: make([]int32, qwenRows)}
 	ops := float64(qwenRows) * (qwenBlocks*(2*qwenWeights+4*qwenRows*qwenHeads*qwenHead) +
 		2*qwenHidden*qwenVocab)
-	return work{run: full(m, 1, stats), cost: cost{ops: ops, as: p}}, nil
+	return work{run: fullPass(m, 1, stats), cost: cost{ops: ops, precision: p}}, nil
 }
 
-// qwen returns the model without weights.
-func qwen() any {
+// newQwen returns the model without weights.
+func newQwen() any {
 	return &struct {
 		Model *llama.Model `weight:"model"`
 	}{llama.New(llama.Config{Layers: qwenBlocks, Hidden: qwenHidden, MLP: qwenMLP, Heads: qwenHeads,

@@ -12,8 +12,8 @@ import (
 	"unmask/samplers"
 )
 
-// rules returns the measurements of all samplers on LM12.
-func rules() []Measurement {
+// samplerMeasurements returns the measurements of all samplers on LM12.
+func samplerMeasurements() []Measurement {
 	var out []Measurement
 	names := []string{"vanilla(bits=32)"}
 	for _, info := range samplers.List() {
@@ -25,7 +25,7 @@ func rules() []Measurement {
 			panic("bench: " + err.Error())
 		}
 		out = append(out, Measurement{"sampler/" + name,
-			func(s *Suite) (work, error) { return s.sampler(sampler) }})
+			func(s *Suite) (work, error) { return s.measureSampler(sampler) }})
 	}
 	return out
 }
@@ -33,71 +33,81 @@ func rules() []Measurement {
 // ruleSteps is 2, because what a sampler remembers or closes shows in the second step.
 const ruleSteps = 2
 
-// sampler measures the first two of 64 steps from LM12 with everything masked. Hidden states are
-// given, so the time is that of the head at the rows that the sampler needs and of its own work.
-func (s *Suite) sampler(sampler samplers.Sampler) (work, error) {
-	m, err := s.load("lm12", backend.F32)
+// measureSampler measures the first two of 64 steps from LM12 with everything masked. Hidden states
+// are given, so the time is that of the head at the rows that the sampler needs and of its own
+// work.
+func (s *Suite) measureSampler(sampler samplers.Sampler) (work, error) {
+	m, err := s.loadNetwork("lm12", backend.F32)
 	if err != nil {
 		return work{}, err
 	}
-	g, err := give(m, masked(m, 1))
+	g, err := newFixedPass(m, maskedBatch(m, 1))
 	if err != nil {
 		return work{}, err
 	}
-	r, rows := &rule{}, 0
+	r := &samplerTimes{}
+	rows := 0
 	run := func() (err error) {
-		of := generate.Request{Recipe: generate.Recipe{Sampler: sampler, Steps: 64}}
-		rows, err = g.steps(generate.Options{Request: of}, s.pool.Threads(), r)
+		request := generate.Request{Recipe: generate.Recipe{Sampler: sampler, Steps: 64}}
+		rows, err = g.runSteps(generate.Options{Request: request}, s.pool.Threads(), r)
 		return err
 	}
 	if err := run(); err != nil { // sets rows, too
 		return work{}, err
 	}
-	return work{run: run, cost: cost{ops: headOps(m.Info.Sizes, rows), as: backend.F32, rule: r}}, nil
+	return work{run: run, cost: cost{
+		ops:       headOps(m.Info.Sizes, rows),
+		precision: backend.F32,
+		sampler:   r,
+	}}, nil
 }
 
-// rule is a sampler's own seconds in the latest call, and those of the passes that are left out.
-type rule struct{ own, passes float64 }
+// samplerTimes is a sampler's own seconds in the latest call, and those of the passes that are left
+// out.
+type samplerTimes struct{ own, passes float64 }
 
-// given is a network whose passes take no time, because their hidden states are given. It measures
-// the time of the output head, and the sampler's part of it.
-type given struct {
+// fixedPass is a network whose passes take no time, because their hidden states are given. It
+// measures the time of the output head, and the sampler's part of it.
+type fixedPass struct {
 	model.Denoiser
-	marginals model.Marginals
-	length    int
-	pass      float64 // seconds of a real pass, the fastest of a few
-	rows      []int32
-	head      time.Duration
-	visits    atomic.Int64 // nanoseconds, of all threads, within the functions that Visit calls
+	marginals   model.Marginals
+	length      int
+	passSeconds float64 // seconds of a real pass, the fastest of a few
+	mapped      []int32
+	headTime    time.Duration
+	visitNanos  atomic.Int64 // nanoseconds, of all threads, within the functions that Visit calls
 }
 
-// give computes the pass that stands for all others.
-func give(m model.Denoiser, b *model.Batch) (*given, error) {
-	g := &given{Denoiser: m, length: b.Length, pass: math.Inf(1)}
+// newFixedPass computes the pass that stands for all others.
+func newFixedPass(m model.Denoiser, b *model.Batch) (*fixedPass, error) {
+	g := &fixedPass{Denoiser: m, length: b.Length, passSeconds: math.Inf(1)}
 	for range 3 {
-		began := time.Now()
-		var err error
-		if g.marginals, err = m.Forward(context.Background(), b); err != nil {
+		start := time.Now()
+		marginals, err := m.Forward(context.Background(), b)
+		if err != nil {
 			return nil, err
 		}
-		g.pass = min(g.pass, time.Since(began).Seconds())
+		g.marginals = marginals
+		g.passSeconds = min(g.passSeconds, time.Since(start).Seconds())
 	}
 	return g, nil
 }
 
-// steps makes the first ruleSteps steps, fills in r and returns the number of rows of the head.
-func (g *given) steps(o generate.Options, threads int, r *rule) (rows int, err error) {
+// runSteps makes the first ruleSteps steps, fills in r and returns the number of rows of the head.
+func (g *fixedPass) runSteps(o generate.Options, threads int, r *samplerTimes) (rows int,
+	err error) {
 	r.own = 0
 	for step, err := range generate.Run(context.Background(), g, o) {
 		if err != nil {
 			return 0, err
 		}
-		r.own += step.Seconds - g.head.Seconds() + time.Duration(g.visits.Load()).
+		r.own += step.Seconds - g.headTime.Seconds() + time.Duration(g.visitNanos.Load()).
 			Seconds()/float64(threads)
-		g.head = 0
-		g.visits.Store(0)
-		done := step.Sequences[0].Work
-		rows, r.passes = done.Head, float64(done.Full)*g.pass
+		g.headTime = 0
+		g.visitNanos.Store(0)
+		counted := step.Sequences[0].Work
+		rows = counted.Head
+		r.passes = float64(counted.Full) * g.passSeconds
 		if step.N == ruleSteps {
 			break
 		}
@@ -105,34 +115,37 @@ func (g *given) steps(o generate.Options, threads int, r *rule) (rows int, err e
 	return rows, nil
 }
 
-func (g *given) Forward(context.Context, *model.Batch) (model.Marginals, error) { return g, nil }
+// Forward returns the marginals of the fixed pass at once.
+func (g *fixedPass) Forward(context.Context, *model.Batch) (model.Marginals, error) {
+	return g, nil
+}
 
-// first maps rows to those of the only sequence.
-func (g *given) first(rows []int32) []int32 {
-	g.rows = g.rows[:0]
+// sequenceRows maps rows to those of the only sequence.
+func (g *fixedPass) sequenceRows(rows []int32) []int32 {
+	g.mapped = g.mapped[:0]
 	for _, r := range rows {
-		g.rows = append(g.rows, r%int32(g.length))
+		g.mapped = append(g.mapped, r%int32(g.length))
 	}
-	return g.rows
+	return g.mapped
 }
 
-func (g *given) Stats(rows []int32, s *model.Stats) error {
-	defer g.since(time.Now())
-	return g.marginals.Stats(g.first(rows), s)
+func (g *fixedPass) Stats(rows []int32, s *model.Stats) error {
+	defer g.addHeadTime(time.Now())
+	return g.marginals.Stats(g.sequenceRows(rows), s)
 }
 
-func (g *given) Sample(rows []int32, d *model.Draw) error {
-	defer g.since(time.Now())
-	return g.marginals.Sample(g.first(rows), d)
+func (g *fixedPass) Sample(rows []int32, d *model.Draw) error {
+	defer g.addHeadTime(time.Now())
+	return g.marginals.Sample(g.sequenceRows(rows), d)
 }
 
-func (g *given) Visit(rows []int32, visit func(i int, logits []float32)) error {
-	defer g.since(time.Now())
-	return g.marginals.Visit(g.first(rows), func(i int, logits []float32) {
+func (g *fixedPass) Visit(rows []int32, visit func(i int, logits []float32)) error {
+	defer g.addHeadTime(time.Now())
+	return g.marginals.Visit(g.sequenceRows(rows), func(i int, logits []float32) {
 		began := time.Now()
 		visit(i, logits)
-		g.visits.Add(int64(time.Since(began)))
+		g.visitNanos.Add(int64(time.Since(began)))
 	})
 }
 
-func (g *given) since(began time.Time) { g.head += time.Since(began) }
+func (g *fixedPass) addHeadTime(began time.Time) { g.headTime += time.Since(began) }

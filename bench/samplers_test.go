@@ -19,10 +19,10 @@ func TestOwnWork(t *testing.T) {
 	chain, err := exact.Parse("markov:length=64,tokens=8")
 	require.NoError(t, err)
 	m := exact.NewDenoiser(chain)
-	g, err := give(m, &model.Batch{Size: 1, Length: 64,
+	g, err := newFixedPass(m, &model.Batch{Size: 1, Length: 64,
 		Tokens: slices.Repeat([]int32{m.Spec().Mask}, 64), Time: []float64{1}})
 	require.NoError(t, err)
-	require.Positive(t, g.pass)
+	require.Positive(t, g.passSeconds)
 	for name, want := range map[string]struct{ rows, passes int }{
 		"random":           {8, 2},
 		"moment":           {64 + 60 + 8, 2},
@@ -32,10 +32,10 @@ func TestOwnWork(t *testing.T) {
 	} {
 		s, err := samplers.Parse(name)
 		require.NoError(t, err)
-		var r rule
+		var r samplerTimes
 		began := time.Now()
 		rows,
-			err := g.steps(generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: s,
+			err := g.runSteps(generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: s,
 			Steps: 16}}}, 1, &r)
 		require.NoError(t, err)
 		require.Positive(t, r.own, name)
@@ -44,9 +44,9 @@ func TestOwnWork(t *testing.T) {
 			require.Equal(t, want.rows, rows, name)
 		}
 		if want.passes >= 0 {
-			require.InDelta(t, float64(want.passes), r.passes/g.pass, 1e-6, name)
+			require.InDelta(t, float64(want.passes), r.passes/g.passSeconds, 1e-6, name)
 		} else {
-			require.Greater(t, r.passes/g.pass, 4.0, name)
+			require.Greater(t, r.passes/g.passSeconds, 4.0, name)
 		}
 	}
 }

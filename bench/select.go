@@ -16,21 +16,25 @@ func Select(pattern string) ([]Measurement, error) {
 		return all, nil
 	}
 	chosen := make([]bool, len(all))
-	for one := range strings.SplitSeq(pattern, ",") {
+	for part := range strings.SplitSeq(pattern, ",") {
+		trimmed := strings.TrimSpace(part)
 		found := false
 		for i, m := range all {
-			trimmed, parts := strings.TrimSpace(one), strings.Split(m.Name, "/")
-			n := min(strings.Count(trimmed, "/")+1, len(parts)) // so many parts of the name are compared
-			ok, err := path.Match(trimmed, strings.Join(parts[:n], "/"))
+			// only as many parts of the name are compared as the pattern has
+			names := strings.Split(m.Name, "/")
+			n := min(strings.Count(trimmed, "/")+1, len(names))
+			ok, err := path.Match(trimmed, strings.Join(names[:n], "/"))
 			if err != nil {
-				return nil, fmt.Errorf("pattern %q: %w", one, err)
+				return nil, fmt.Errorf("pattern %q: %w", part, err)
 			}
-			chosen[i], found = chosen[i] || ok, found || ok
+			if ok {
+				chosen[i] = true
+				found = true
+			}
 		}
 		if !found {
 			return nil, fmt.Errorf("pattern %q matches nothing, want names such as forward/lm12/f32 and "+
-				"their beginnings: %s",
-				one, strings.Join(families(all), ", "))
+				"their beginnings: %s", part, strings.Join(familyNames(all), ", "))
 		}
 	}
 	var out []Measurement
@@ -42,11 +46,13 @@ func Select(pattern string) ([]Measurement, error) {
 	return out, nil
 }
 
-func families(all []Measurement) []string {
+// familyNames returns the first parts of the names, each once.
+func familyNames(all []Measurement) []string {
 	var out []string
 	for _, m := range all {
-		if f, _, _ := strings.Cut(m.Name, "/"); !slices.Contains(out, f) {
-			out = append(out, f)
+		family, _, _ := strings.Cut(m.Name, "/")
+		if !slices.Contains(out, family) {
+			out = append(out, family)
 		}
 	}
 	return out

@@ -13,11 +13,11 @@ const soundConfig = `{"sample_rate":24000,"acoustic_model_config":{"upsampling_r
 
 const soundFrames = 125 // five seconds
 
-// sound runs the decoder of OmniVoice's voice at its published size.
-func (s *Suite) sound() (work, error) {
-	s.drop()
+// measureSound runs the decoder of OmniVoice's voice at its published size.
+func (s *Suite) measureSound() (work, error) {
+	s.dropNetwork()
 	tensors, ops := soundTensors()
-	src, err := tensors.source("higgs", soundConfig)
+	src, err := tensors.parse("higgs", soundConfig)
 	if err != nil {
 		return work{}, err
 	}
@@ -38,10 +38,12 @@ func (s *Suite) sound() (work, error) {
 // soundTensors returns random weights, and the operations of the matrices and convolutions. What
 // windows compute twice is not counted, nor are activations.
 func soundTensors() (tensors, float64) {
-	t, ops, rows := tensors{}, 0.0, soundFrames
+	var t tensors
+	ops := 0.0
+	rows := soundFrames
 	layer := func(name string, out int, shape ...int) { // a matrix or convolution, with its biases
-		t.add(name+".weight", shape...)
-		t.add(name+".bias", out)
+		t.addRandom(name+".weight", shape...)
+		t.addRandom(name+".bias", out)
 		products := float64(rows)
 		for _, n := range shape {
 			products *= float64(n)
@@ -49,10 +51,10 @@ func soundTensors() (tensors, float64) {
 		ops += 2 * products
 	}
 	conv := func(name string, out, in, taps int) { layer(name, out, out, in, taps) }
-	snake := func(name string, channels int) { t.add(name+".alpha", 1, channels, 1) }
+	snake := func(name string, channels int) { t.addRandom(name+".alpha", 1, channels, 1) }
 	for i := range 8 {
 		name := fmt.Sprintf("quantizer.quantizers.%d.", i)
-		t.add(name+"codebook.embed", 1024, 64)
+		t.addRandom(name+"codebook.embed", 1024, 64)
 		layer(name+"project_out", 1024, 1024, 64)
 	}
 	layer("fc2", 256, 256, 1024)
@@ -62,13 +64,14 @@ func soundTensors() (tensors, float64) {
 		name := fmt.Sprintf("acoustic_decoder.block.%d.", i)
 		snake(name+"snake1", channels)
 		layer(name+"conv_t1", channels/2, channels, channels/2, 2*ratio)
-		rows, channels = rows*ratio, channels/2
-		for unit := range 3 {
-			in := fmt.Sprintf("%sres_unit%d.", name, unit+1)
-			snake(in+"snake1", channels)
-			conv(in+"conv1", channels, channels, 7)
-			snake(in+"snake2", channels)
-			conv(in+"conv2", channels, channels, 1)
+		rows *= ratio
+		channels /= 2
+		for i := range 3 {
+			unit := fmt.Sprintf("%sres_unit%d.", name, i+1)
+			snake(unit+"snake1", channels)
+			conv(unit+"conv1", channels, channels, 7)
+			snake(unit+"snake2", channels)
+			conv(unit+"conv2", channels, channels, 1)
 		}
 	}
 	snake("acoustic_decoder.snake1", channels)

@@ -30,8 +30,11 @@ func NewSuite(threads int) *Suite {
 	if err != nil {
 		panic("bench: " + err.Error())
 	}
-	return &Suite{Device: cpu.New(cpu.Options{Threads: threads}), level: level,
-		pool: parallel.New(threads)}
+	return &Suite{
+		Device: cpu.New(cpu.Options{Threads: threads}),
+		level:  level,
+		pool:   parallel.New(threads),
+	}
 }
 
 const (
@@ -41,21 +44,24 @@ const (
 	burst     = 20 * time.Millisecond
 )
 
-func (s *Suite) loop(p backend.Precision) ceiling.Loop { return ceiling.Of(s.level, p) }
+// loop returns the loop whose rate is the ceiling of a precision.
+func (s *Suite) loop(p backend.Precision) ceiling.Loop { return ceiling.LoopFor(s.level, p) }
 
 // opsRate returns the operations per second of all threads, measured in a short burst. A share
 // refers to a ceiling measured just before, so that a slow moment of the machine slows both.
 func (s *Suite) opsRate(p backend.Precision) float64 {
 	const turns = 16
-	l, rounds := s.loop(p), 1000
+	l := s.loop(p)
+	rounds := 1000
 	for {
-		began := time.Now()
+		start := time.Now()
 		s.pool.For(turns*s.pool.Threads(), func(int, int) { l.Run(rounds) })
-		took := time.Since(began)
-		if took >= burst {
-			return l.Ops * float64(rounds*turns*s.pool.Threads()) / took.Seconds()
+		elapsed := time.Since(start)
+		if elapsed >= burst {
+			return l.Ops * float64(rounds*turns*s.pool.Threads()) / elapsed.Seconds()
 		}
-		rounds = int(float64(rounds)*min(10, 1.2*float64(burst)/float64(max(took, time.Microsecond)))) + 1
+		factor := min(10, 1.2*float64(burst)/float64(max(elapsed, time.Microsecond)))
+		rounds = int(float64(rounds)*factor) + 1
 	}
 }
 
@@ -67,14 +73,16 @@ func (s *Suite) readRate() float64 {
 			s.buffer[i] = 1
 		}
 	}
-	began := time.Now()
-	s.pool.For(len(s.buffer)/readChunk,
-		func(_, i int) { ceiling.Read(s.level, s.buffer[i*readChunk:][:readChunk]) })
-	return readSize / time.Since(began).Seconds()
+	start := time.Now()
+	s.pool.For(len(s.buffer)/readChunk, func(_, i int) {
+		ceiling.ReadMemory(s.level, s.buffer[i*readChunk:][:readChunk])
+	})
+	return readSize / time.Since(start).Seconds()
 }
 
-// ceilings measure the limits themselves; their seconds are those of one GFLOP, or of the buffer.
-func ceilings() []Measurement {
+// ceilingMeasurements measure the limits themselves; their seconds are those of one GFLOP, or of
+// the buffer.
+func ceilingMeasurements() []Measurement {
 	var out []Measurement
 	for _, p := range precisions {
 		out = append(out, Measurement{"ceiling/" + p.String(), func(s *Suite) (work, error) {
@@ -84,11 +92,15 @@ func ceilings() []Measurement {
 			return work{run: func() error {
 				s.pool.For(turns*s.pool.Threads(), func(int, int) { l.Run(rounds) })
 				return nil
-			}, cost: cost{ops: ops, as: p}}, nil
+			}, cost: cost{ops: ops, precision: p}}, nil
 		}})
 	}
 	return append(out, Measurement{"ceiling/read", func(s *Suite) (work, error) {
-		return work{run: func() error { s.readRate(); return nil }, cost: cost{bytes: readSize}}, nil
+		run := func() error {
+			s.readRate()
+			return nil
+		}
+		return work{run: run, cost: cost{bytes: readSize}}, nil
 	}})
 }
 

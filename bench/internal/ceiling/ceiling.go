@@ -10,13 +10,18 @@ import (
 // Loop repeats an instruction. Its name says which.
 type Loop struct {
 	Name string
-	Ops  float64     // multiplications and additions of one round
-	Run  func(n int) // n rounds on one thread
+
+	// Ops are the multiplications and additions of one round.
+	Ops float64
+
+	// Run runs n rounds on one thread.
+	Run func(n int)
 }
 
-// Of returns the loop of the instruction with which package gemm's kernels for a level multiply in
-// a precision: in a format that the processor cannot multiply, the one they unpack it for.
-func Of(l simd.Level, p backend.Precision) Loop {
+// LoopFor returns the loop of the instruction with which package gemm's kernels for a level
+// multiply in a precision: in a format that the processor cannot multiply, the one they unpack it
+// for.
+func LoopFor(l simd.Level, p backend.Precision) Loop {
 	f32, bf16, int8s := loops(l)
 	return map[backend.Precision]Loop{backend.F32: f32, backend.BF16: bf16, backend.Int8: int8s}[p]
 }
@@ -27,7 +32,8 @@ var sink [8]float32
 // plain is the plain Go loop: 8 independent sums.
 var plain = Loop{Name: "plain Go x*y+z", Ops: 16, Run: func(n int) {
 	var a, b, c, d, e, f, g, h float32
-	y, z := float32(0.5), sink[0]
+	y := float32(0.5)
+	z := sink[0] // not a constant, so that the loop is not computed when it is compiled
 	for range n {
 		a = float32(a*y) + z
 		b = float32(b*y) + z
@@ -41,8 +47,8 @@ var plain = Loop{Name: "plain Go x*y+z", Ops: 16, Run: func(n int) {
 	sink = [8]float32{0, b, c, d, e, f, g, a + h}
 }}
 
-// Read passes over x once on one thread.
-func Read(l simd.Level, x []float32) { read(l, x) }
+// ReadMemory passes over x once on one thread.
+func ReadMemory(l simd.Level, x []float32) { readMemory(l, x) }
 
 // readPlain adds up x.
 func readPlain(x []float32) {

@@ -24,11 +24,11 @@ func TestLoops(t *testing.T) {
 		return l.Ops * float64(n) / took
 	}
 	for _, level := range simd.Available() {
-		for _, l := range []ceiling.Loop{ceiling.Of(level, backend.F32),
-			ceiling.Of(level, backend.BF16), ceiling.Of(level, backend.Int8)} {
+		for _, l := range []ceiling.Loop{ceiling.LoopFor(level, backend.F32),
+			ceiling.LoopFor(level, backend.BF16), ceiling.LoopFor(level, backend.Int8)} {
 			plain, got := 0.0, 0.0
 			for n := 0; n < 5 || n < 50 && got <= plain/2; n++ {
-				plain = max(plain, rate(ceiling.Of(simd.Level{}, backend.F32), 100_000))
+				plain = max(plain, rate(ceiling.LoopFor(simd.Level{}, backend.F32), 100_000))
 				got = max(got, rate(l, 100_000))
 			}
 			t.Logf("%-22v %-20s %7.1f GFLOP/s", level, l.Name, got/1e9)
@@ -44,7 +44,7 @@ func TestReadTakesLongerForMore(t *testing.T) {
 			least := time.Hour
 			for range 5 {
 				began := time.Now()
-				ceiling.Read(level, x)
+				ceiling.ReadMemory(level, x)
 				least = min(least, time.Since(began))
 			}
 			return least
@@ -52,5 +52,5 @@ func TestReadTakesLongerForMore(t *testing.T) {
 		x := make([]float32, 1<<22)
 		require.Greater(t, took(x), took(x[:1<<12]), level)
 	}
-	ceiling.Read(simd.Level{}, nil)
+	ceiling.ReadMemory(simd.Level{}, nil)
 }

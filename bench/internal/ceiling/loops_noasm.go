@@ -6,4 +6,4 @@ import "unmask/internal/simd"
 
 func loops(simd.Level) (f32, bf16, int8s Loop) { return plain, plain, plain }
 
-func read(_ simd.Level, x []float32) { readPlain(x) }
+func readMemory(_ simd.Level, x []float32) { readPlain(x) }
