@@ -13,8 +13,9 @@ import (
 // Types or Q5_0.
 func Encode(t Type, dst []byte, src []float32) {
 	l := layouts[t]
-	for ; len(src) > 0; dst, src = dst[l.bytes:], src[l.values:] {
-		x, b := src[:l.values], dst[:l.bytes]
+	for len(src) > 0 {
+		x := src[:l.values]
+		b := dst[:l.bytes]
 		switch t {
 		case Q8_0:
 			encode8(b, x)
@@ -25,6 +26,8 @@ func Encode(t Type, dst []byte, src []float32) {
 		case Q6_K:
 			encode6(b, x)
 		}
+		dst = dst[l.bytes:]
+		src = src[l.values:]
 	}
 }
 
@@ -54,6 +57,7 @@ func extreme(x []float32) (m float32) {
 	return m
 }
 
+// encode8 encodes Q8_0.
 func encode8(b []byte, x []float32) {
 	d := putHalf(b, float32(math.Abs(float64(extreme(x))))/127)
 	for i, v := range x {
@@ -85,16 +89,19 @@ func encodeMins(t Type, b []byte, x []float32) {
 	var mostScale, mostMin float32
 	for s := range 8 {
 		scale[s], low[s] = fitMin(x[32*s:32*s+32], top)
-		mostScale, mostMin = max(mostScale, scale[s]), max(mostMin, low[s])
+		mostScale = max(mostScale, scale[s])
+		mostMin = max(mostMin, low[s])
 	}
-	d, m := putHalf(b, mostScale/63), putHalf(b[2:], mostMin/63)
+	d := putHalf(b, mostScale/63)
+	m := putHalf(b[2:], mostMin/63)
 	clear(b[4:])
 	q := b[16:]
 	if t == Q5_K {
 		q = b[48:]
 	}
 	for s := range 8 {
-		sc, mi := level(scale[s], d, 0, 63), level(low[s], m, 0, 63)
+		sc := level(scale[s], d, 0, 63)
+		mi := level(low[s], m, 0, 63)
 		if s < 4 {
 			b[4+s] |= byte(sc)
 			b[8+s] |= byte(mi)
@@ -103,7 +110,8 @@ func encodeMins(t Type, b []byte, x []float32) {
 			b[s] |= byte(sc >> 4 << 6)
 			b[4+s] |= byte(mi >> 4 << 6)
 		}
-		step, shift := d*float32(sc), m*float32(mi)
+		step := d * float32(sc)
+		shift := m * float32(mi)
 		for i, v := range x[32*s : 32*s+32] {
 			n := level(v+shift, step, 0, top)
 			q[s/2*32+i] |= byte(n & 15 << (s % 2 * 4))
@@ -118,39 +126,55 @@ func encodeMins(t Type, b []byte, x []float32) {
 // from 0 to top have the least squared error among a few tries: steps around the range's, each
 // improved by least squares.
 func fitMin(x []float32, top int) (scale, low float32) {
-	least, most := float32(0), x[0]
+	least := float32(0) // the min is not negative, so the range includes 0
+	most := x[0]
 	for _, v := range x {
-		least, most = min(least, v), max(most, v)
+		least = min(least, v)
+		most = max(most, v)
 	}
 	if most <= least {
 		return 0, -least
 	}
 	best := math.Inf(1)
 	for try := -4; try <= 4; try++ {
-		step, shift := (most-least)/(float32(top)+0.25*float32(try)), -least
+		step := (most - least) / (float32(top) + 0.25*float32(try))
+		shift := -least
 		for range 2 {
 			var n, q, qq, v, qv float64
 			for _, value := range x {
 				l := float64(level(value+shift, step, 0, top))
-				n, q, qq, v, qv = n+1, q+l, qq+l*l, v+float64(value), qv+l*float64(value)
+				n++
+				q += l
+				qq += l * l
+				v += float64(value)
+				qv += l * float64(value)
 			}
-			if det := n*qq - q*q; det > 0 {
-				a, c := (n*qv-q*v)/det, (qq*v-q*qv)/det // values are about a*q + c
-				if c > 0 {
-					a, c = qv/qq, 0
-				}
-				if a > 0 {
-					step, shift = float32(a), float32(-c)
-				}
+			det := n*qq - q*q
+			if !(det > 0) { // no second value of q, or NaN
+				continue
+			}
+			a := (n*qv - q*v) / det // values are about a*q + c
+			c := (qq*v - q*qv) / det
+			if c > 0 {
+				a = qv / qq
+				c = 0
+			}
+			if a > 0 {
+				step = float32(a)
+				shift = float32(-c)
 			}
 		}
-		if e := errorOf(x, step, shift, top); e < best {
-			best, scale, low = e, step, shift
+		squaredError := errorOf(x, step, shift, top)
+		if squaredError < best {
+			best = squaredError
+			scale = step
+			low = shift
 		}
 	}
 	return scale, low
 }
 
+// errorOf returns the sum of squared errors of values step*q - shift, with q from 0 to top.
 func errorOf(x []float32, step, shift float32, top int) (e float64) {
 	for _, v := range x {
 		d := float64(step)*float64(level(v+shift, step, 0, top)) - float64(shift) - float64(v)
@@ -180,7 +204,9 @@ func encode6(b []byte, x []float32) {
 
 // put6 sets value i of a block of Q6_K, whose bits are 0, to a level from -32 to 31.
 func put6(b []byte, i, level int) {
-	n, h, r := level+32, i/128, i%128
+	n := level + 32
+	h := i / 128 // half of the block
+	r := i % 128
 	b[64*h+r%64] |= byte(n & 15 << (r / 64 * 4))
 	b[128+32*h+r%32] |= byte(n >> 4 << (r / 32 * 2))
 }
@@ -197,7 +223,8 @@ func fit(x []float32) (scale float32) {
 		var qq, qv float64
 		for _, v := range x {
 			l := float64(level(v, step, -32, 31))
-			qq, qv = qq+l*l, qv+l*float64(v)
+			qq += l * l
+			qv += l * float64(v)
 		}
 		if qq > 0 {
 			step = float32(qv / qq)
@@ -208,7 +235,8 @@ func fit(x []float32) (scale float32) {
 			e += d * d
 		}
 		if e < best {
-			best, scale = e, step
+			best = e
+			scale = step
 		}
 	}
 	return scale

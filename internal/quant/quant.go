@@ -50,29 +50,40 @@ const (
 )
 
 type layout struct {
-	name          string
-	values, bytes int // of a block
-	run           int // values that share a scale
-	signed        bool
-	offset        int // subtracted from the integers
-	mins          bool
-	at            int  // where d is; m follows it
-	held          Type // see ProductType
+	name string
+
+	// values and bytes are those of a block.
+	values int
+	bytes  int
+
+	// run is the number of values that share a scale.
+	run int
+
+	// signed, offset and mins are as the methods of Type.
+	signed bool
+	offset int
+	mins   bool
+
+	// scaleAt is the byte where d is; m follows it.
+	scaleAt int
+
+	// product is the format that products take, see ProductType.
+	product Type
 }
 
 var layouts = [...]layout{
-	Q8_0: {name: "Q8_0", values: 32, bytes: 34, run: 32, signed: true, held: Q8_0},
-	Q4_0: {name: "Q4_0", values: 32, bytes: 18, run: 32, offset: 8, held: Q4_0},
-	Q4_K: {name: "Q4_K", values: 256, bytes: 144, run: 32, mins: true, held: Q4_K},
-	Q5_K: {name: "Q5_K", values: 256, bytes: 176, run: 32, mins: true, held: Q5_K},
-	Q6_K: {name: "Q6_K", values: 256, bytes: 210, run: 16, offset: 32, at: 208, held: Q6_K},
-	Q4_1: {name: "Q4_1", values: 32, bytes: 20, run: 32, mins: true, held: Q8_0},
-	Q5_0: {name: "Q5_0", values: 32, bytes: 22, run: 32, offset: 16, held: Q8_0},
-	Q5_1: {name: "Q5_1", values: 32, bytes: 24, run: 32, mins: true, held: Q8_0},
-	Q2_K: {name: "Q2_K", values: 256, bytes: 84, run: 16, mins: true, at: 80, held: Q8_0},
-	Q3_K: {name: "Q3_K", values: 256, bytes: 110, run: 16, offset: 4, at: 108, held: Q6_K},
+	Q8_0: {name: "Q8_0", values: 32, bytes: 34, run: 32, signed: true, product: Q8_0},
+	Q4_0: {name: "Q4_0", values: 32, bytes: 18, run: 32, offset: 8, product: Q4_0},
+	Q4_K: {name: "Q4_K", values: 256, bytes: 144, run: 32, mins: true, product: Q4_K},
+	Q5_K: {name: "Q5_K", values: 256, bytes: 176, run: 32, mins: true, product: Q5_K},
+	Q6_K: {name: "Q6_K", values: 256, bytes: 210, run: 16, offset: 32, scaleAt: 208, product: Q6_K},
+	Q4_1: {name: "Q4_1", values: 32, bytes: 20, run: 32, mins: true, product: Q8_0},
+	Q5_0: {name: "Q5_0", values: 32, bytes: 22, run: 32, offset: 16, product: Q8_0},
+	Q5_1: {name: "Q5_1", values: 32, bytes: 24, run: 32, mins: true, product: Q8_0},
+	Q2_K: {name: "Q2_K", values: 256, bytes: 84, run: 16, mins: true, scaleAt: 80, product: Q8_0},
+	Q3_K: {name: "Q3_K", values: 256, bytes: 110, run: 16, offset: 4, scaleAt: 108, product: Q6_K},
 
-	IQ4_NL: {name: "IQ4_NL", values: 32, bytes: 18, run: 32, signed: true, held: Q8_0},
+	IQ4_NL: {name: "IQ4_NL", values: 32, bytes: 18, run: 32, signed: true, product: Q8_0},
 }
 
 // curve is the levels of IQ4_NL.
@@ -84,7 +95,7 @@ func Types() []Type { return []Type{Q8_0, Q4_0, Q4_K, Q5_K, Q6_K} }
 // ProductType returns the format that products take in place of t: itself, one with the same values
 // (Q8_0 for Q5_0 and IQ4_NL, Q6_K for Q3_K), or Q8_0, with values rounded to a 127th of the largest
 // of 32 (for Q4_1, Q5_1 and Q2_K). See ConvertForProducts.
-func (t Type) ProductType() Type { return layouts[t].held }
+func (t Type) ProductType() Type { return layouts[t].product }
 
 // LosesPrecision reports whether ProductType's format does not have the same values.
 func (t Type) LosesPrecision() bool { return t != t.ProductType() && t.Mins() }
@@ -150,9 +161,10 @@ type Block struct {
 func (b *Block) Split(t Type, data []byte) {
 	l := layouts[t]
 	data = data[:l.bytes]
-	b.D, b.M = half(data[l.at:]), 0
+	b.D = half(data[l.scaleAt:])
+	b.M = 0
 	if l.mins {
-		b.M = half(data[l.at+2:])
+		b.M = half(data[l.scaleAt+2:])
 	}
 	switch t {
 	case Q8_0:
@@ -161,10 +173,12 @@ func (b *Block) Split(t Type, data []byte) {
 	case Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL:
 		b.Scale[0] = 1
 		if l.mins { // added, not subtracted
-			b.M, b.Min[0] = -b.M, 1
+			b.M = -b.M
+			b.Min[0] = 1
 		}
 		for i, v := range data[l.bytes-16:] {
-			b.Q[i], b.Q[16+i] = v&15, v>>4
+			b.Q[i] = v & 15
+			b.Q[16+i] = v >> 4
 		}
 		for i := range b.Q[:32] {
 			switch t {
@@ -188,12 +202,14 @@ func (b *Block) Split(t Type, data []byte) {
 		b.split6(data)
 	case Q2_K:
 		for i, s := range data[:16] {
-			b.Scale[i], b.Min[i] = int8(s&15), s>>4
+			b.Scale[i] = int8(s & 15)
+			b.Min[i] = s >> 4
 		}
 		b.pairs(data[16:])
 	case Q3_K:
 		for i := range b.Scale {
-			low, high := data[96+i%8]>>(i/8*4)&15, data[104+i%4]>>(i/4*2)&3
+			low := data[96+i%8] >> (i / 8 * 4) & 15
+			high := data[104+i%4] >> (i / 4 * 2) & 3
 			b.Scale[i] = int8(low|high<<4) - 32
 		}
 		b.pairs(data[32:])
@@ -214,7 +230,8 @@ func (b *Block) pairs(data []byte) {
 func (b *Block) scales(data []byte) {
 	s := data[4:16]
 	for i := range 4 {
-		b.Scale[i], b.Min[i] = int8(s[i]&63), s[i+4]&63
+		b.Scale[i] = int8(s[i] & 63)
+		b.Min[i] = s[i+4] & 63
 		b.Scale[i+4] = int8(s[i+8]&15 | s[i]>>6<<4)
 		b.Min[i+4] = s[i+8]>>4 | s[i+4]>>6<<4
 	}
@@ -224,7 +241,8 @@ func (b *Block) scales(data []byte) {
 func (b *Block) nibbles(data []byte) {
 	const mask = 0x0f0f0f0f_0f0f0f0f
 	for r := range 4 {
-		data, q := (*[32]byte)(data[32*r:]), (*[64]byte)(b.Q[64*r:])
+		data := (*[32]byte)(data[32*r:]) // arrays, whose bounds the compiler knows
+		q := (*[64]byte)(b.Q[64*r:])
 		for i := 0; i < 32; i += 8 {
 			v := binary.LittleEndian.Uint64(data[i : i+8])
 			binary.LittleEndian.PutUint64(q[i:i+8], v&mask)
@@ -233,9 +251,12 @@ func (b *Block) nibbles(data []byte) {
 	}
 }
 
+// split6 reads the levels and scales of Q6_K.
 func (b *Block) split6(data []byte) {
 	for h := range 2 {
-		low, high, q := data[64*h:], data[128+32*h:], b.Q[128*h:]
+		low := data[64*h:]
+		high := data[128+32*h:]
+		q := b.Q[128*h:]
 		for i := 0; i < 128; i += 8 { // runs of 32: the low halves of 64 bytes, then the high ones
 			v := binary.LittleEndian.Uint64(low[i%64:]) >> (i / 64 * 4) & 0x0f0f0f0f_0f0f0f0f
 			v |= binary.LittleEndian.Uint64(high[i%32:]) >> (i / 32 * 2) & 0x03030303_03030303 << 4
@@ -265,7 +286,8 @@ func Decode(t Type, dst []float32, data []byte) {
 				dst[i] -= float32(b.M * float32(b.Min[i/l.run]))
 			}
 		}
-		dst, data = dst[l.values:], data[l.bytes:]
+		dst = dst[l.values:]
+		data = data[l.bytes:]
 	}
 }
 
@@ -274,34 +296,47 @@ func Decode(t Type, dst []float32, data []byte) {
 func ConvertForProducts(t Type, dst, data []byte) {
 	if t.LosesPrecision() {
 		x := make([]float32, t.Values())
-		for size := t.Values() / 32 * Q8_0.Bytes(); len(data) > 0; data, dst = data[t.Bytes():],
-			dst[size:] {
+		size := t.Values() / 32 * Q8_0.Bytes()
+		for len(data) > 0 {
 			Decode(t, x, data[:t.Bytes()])
 			Encode(Q8_0, dst[:size], x)
+			data = data[t.Bytes():]
+			dst = dst[size:]
 		}
 		return
 	}
-	held, l := t.ProductType(), layouts[t]
+
+	product := t.ProductType()
+	l := layouts[t]
 	var b Block
-	for ; len(data) > 0; data, dst = data[l.bytes:], dst[held.Bytes():] {
-		if t == held {
+	for len(data) > 0 {
+		if t == product {
 			copy(dst, data[:l.bytes])
-			continue
+		} else {
+			b.Split(t, data)
+			b.writeAs(product, dst[:product.Bytes()], data[l.scaleAt:l.scaleAt+2], l)
 		}
-		b.Split(t, data)
-		clear(dst[:held.Bytes()])
-		copy(dst[layouts[held].at:], data[l.at:l.at+2])
-		for i, q := range b.Q[:l.values] {
-			if level := int(q) - l.offset; held == Q8_0 {
-				dst[2+i] = byte(int8(level))
-			} else {
-				put6(dst, i, level)
-			}
+		data = data[l.bytes:]
+		dst = dst[product.Bytes():]
+	}
+}
+
+// writeAs writes a block of layout l to dst as Q8_0 or Q6_K, with the same values. d is its scale
+// as a float16, which stays as it is.
+func (b *Block) writeAs(product Type, dst, d []byte, l layout) {
+	clear(dst)
+	copy(dst[layouts[product].scaleAt:], d)
+	for i, q := range b.Q[:l.values] {
+		level := int(q) - l.offset
+		if product == Q8_0 {
+			dst[2+i] = byte(int8(level))
+		} else {
+			put6(dst, i, level)
 		}
-		if held == Q6_K {
-			for i, s := range b.Scale {
-				dst[192+i] = byte(s)
-			}
+	}
+	if product == Q6_K {
+		for i, s := range b.Scale {
+			dst[192+i] = byte(s)
 		}
 	}
 }
@@ -310,7 +345,7 @@ func ConvertForProducts(t Type, dst, data []byte) {
 func Finite(t Type, data []byte) bool {
 	l := layouts[t]
 	for ; len(data) > 0; data = data[l.bytes:] {
-		if data[l.at+1]&0x7c == 0x7c || l.mins && data[l.at+3]&0x7c == 0x7c {
+		if data[l.scaleAt+1]&0x7c == 0x7c || l.mins && data[l.scaleAt+3]&0x7c == 0x7c {
 			return false
 		}
 	}

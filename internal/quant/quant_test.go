@@ -72,7 +72,7 @@ func TestFinite(t *testing.T) {
 		q := Type(q)
 		data := make([]byte, 3*q.Bytes())
 		require.True(t, Finite(q, data))
-		at := q.Bytes() + l.at // of the second block
+		at := q.Bytes() + l.scaleAt // of the second block
 		data[at+1] = 0x7c
 		require.False(t, Finite(q, data), "%v", q)
 		if q.Mins() {

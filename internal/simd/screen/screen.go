@@ -19,10 +19,10 @@ const Size = 1024
 
 const line = 16 // elements that a kernel takes at a time
 
-// Set is some of Size elements.
+// Set is a subset of Size elements, a bit for each.
 type Set [Size / 64]uint64
 
-// All are the elements of the set, ascending.
+// All returns the elements of the set, ascending.
 func (s *Set) All() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i, word := range s {
@@ -35,7 +35,7 @@ func (s *Set) All() iter.Seq[int] {
 	}
 }
 
-// Above sets s to those of x that are larger than least; NaN is not.
+// Above sets s to the elements of x that are larger than least; NaN is not.
 func (o Ops) Above(s *Set, x []float32, least float32) {
 	*s = Set{}
 	whole := len(x) / line * line
@@ -48,7 +48,8 @@ func (o Ops) Above(s *Set, x []float32, least float32) {
 	}
 }
 
-// Race sets s to those of x that are larger than least and the luck of their word together.
+// Race sets s to the elements of x that are larger than the sum of least and the luck of their
+// word.
 func (o Ops) Race(s *Set, x []float32, words *[Size / 4][4]uint32, least float32) {
 	*s = Set{}
 	whole := len(x) / line * line
@@ -61,14 +62,15 @@ func (o Ops) Race(s *Set, x []float32, words *[Size / 4][4]uint32, least float32
 	}
 }
 
-// Luck is log(1-u) or up to 0.06 less, for the number u of 24 bits that a random word makes: with
-// f = (1-u)*2^24, log2 of f is at least its exponent plus its mantissa.
+// Luck returns log(1-u), or up to 0.06 less, for the number u of 24 bits that a random word makes:
+// with f = (1-u)*2^24, log2 of f is at least its exponent plus its mantissa. So a bound with Luck
+// excludes no element that could win, and costs no logarithm.
 func Luck(word uint32) float32 {
 	f := math.Float32bits(float32(1<<24 - word>>8))
 	return float32(float32(int32(f-151<<23)) * (math.Ln2 / (1 << 23)))
 }
 
-// padded is the last part of a row, filled up with what is above nothing.
+// padded returns the last part of a row, padded with -Inf, which is above nothing.
 func padded(x []float32) (p [line]float32) {
 	for i := copy(p[:], x); i < line; i++ {
 		p[i] = float32(math.Inf(-1))

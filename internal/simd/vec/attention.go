@@ -9,8 +9,10 @@ import (
 // Panel is how attention holds queries: one a lane, in lines of Lanes() floats. A lane's
 // results do not depend on the panel, nor on the other lanes.
 type Panel struct {
-	ops     Ops
-	columns int // registers of a line
+	ops Ops
+
+	// columns is the number of registers of a line.
+	columns int
 }
 
 // Panels returns the panels of an instruction set, the widest first.
@@ -33,7 +35,9 @@ func (p Panel) Lanes() int {
 // beginning of next, keys*dim values, into the caches, for the kernel that reads them; nil is
 // nothing.
 func (p Panel) Scores(s, k, q []float32, keys, dim int, next []float32) {
-	_, _, _ = s[keys*p.Lanes()-1], k[keys*dim-1], q[dim*p.Lanes()-1]
+	_ = s[keys*p.Lanes()-1] // the assembly checks no bounds, here and below
+	_ = k[keys*dim-1]
+	_ = q[dim*p.Lanes()-1]
 	p.scores(s, k, q, keys, dim, address(next, k))
 }
 
@@ -43,7 +47,10 @@ func (p Panel) Scores(s, k, q []float32, keys, dim int, next []float32) {
 // 0.
 func (p Panel) Softmax(s, top, sum, alpha []float32, keys int) {
 	n := p.Lanes()
-	_, _, _, _ = s[keys*n-1], top[n-1], sum[n-1], alpha[n-1]
+	_ = s[keys*n-1]
+	_ = top[n-1]
+	_ = sum[n-1]
+	_ = alpha[n-1]
 	p.softmax(s, top, sum, alpha, keys)
 }
 
@@ -51,7 +58,10 @@ func (p Panel) Softmax(s, top, sum, alpha []float32, keys int) {
 // Scores.
 func (p Panel) Values(o, v, s, alpha []float32, keys, dim int, next []float32) {
 	n := p.Lanes()
-	_, _, _, _ = o[dim*n-1], v[keys*dim-1], s[keys*n-1], alpha[n-1]
+	_ = o[dim*n-1]
+	_ = v[keys*dim-1]
+	_ = s[keys*n-1]
+	_ = alpha[n-1]
 	p.values(o, v, s, alpha, keys, dim, address(next, v))
 }
 
@@ -59,12 +69,15 @@ func (p Panel) Values(o, v, s, alpha []float32, keys, dim int, next []float32) {
 // s [pairs, lanes] as PairBF16 makes them.
 func (p Panel) ValuesBF16(o, v, s, alpha []float32, pairs, dim int, next []float32) {
 	n := p.Lanes()
-	_, _, _, _ = o[dim*n-1], v[pairs*dim-1], s[pairs*n-1], alpha[n-1]
+	_ = o[dim*n-1]
+	_ = v[pairs*dim-1]
+	_ = s[pairs*n-1]
+	_ = alpha[n-1]
 	p.valuesBF16(o, v, s, alpha, pairs, dim, address(next, v))
 }
 
-// address is where next is, or what is read anyway. It is for fetching only, so that it need not be
-// a pointer.
+// address returns where next is or, if it is empty, the address of what is read anyway. It is only
+// prefetched from, so it need not be a pointer that keeps memory alive.
 func address(next, otherwise []float32) uintptr {
 	if len(next) == 0 {
 		next = otherwise
@@ -77,16 +90,17 @@ func address(next, otherwise []float32) uintptr {
 func (o Ops) PairBF16(dst, x []float32, rows, width int) {
 	pairs := rows / 2
 	if pairs > 0 {
-		_, _ = dst[pairs*width-1], x[2*pairs*width-1]
+		_ = dst[pairs*width-1]
+		_ = x[2*pairs*width-1]
 		o.pairBF16(dst, x, pairs, width)
 	}
 	if rows%2 == 0 {
 		return
 	}
-	var two [2 * line]float32
+	var lastAndZeros [2 * line]float32
 	for j := 0; j < width; j += line {
-		copy(two[:line], x[2*pairs*width+j:][:line])
-		o.pairBF16(dst[pairs*width+j:][:line], two[:], 1, line)
+		copy(lastAndZeros[:line], x[2*pairs*width+j:][:line])
+		o.pairBF16(dst[pairs*width+j:][:line], lastAndZeros[:], 1, line)
 	}
 }
 
@@ -97,6 +111,7 @@ func (o Ops) Transpose(dst, src []float32, scale *[8]float32, dstStride, srcStri
 	if blocks == 0 {
 		return
 	}
-	_, _ = dst[(blocks-1)*dstStep+7*dstStride+7], src[(blocks-1)*srcStep+7*srcStride+7]
+	_ = dst[(blocks-1)*dstStep+7*dstStride+7]
+	_ = src[(blocks-1)*srcStep+7*srcStride+7]
 	o.transpose(dst, src, scale, dstStride, srcStride, dstStep, srcStep, blocks)
 }

@@ -15,7 +15,9 @@ func fixedLimit(dim int) float32 {
 // FixRows rounds keys x [rows, dim] to the integers of dst [rows, dim/2] words and their scales.
 // dim is a multiple of 16.
 func (o Ops) FixRows(dst, scale, x []float32, rows, dim int) {
-	_, _, _ = dst[rows*dim/2-1], scale[rows-1], x[rows*dim-1]
+	_ = dst[rows*dim/2-1] // the assembly checks no bounds, here and below
+	_ = scale[rows-1]
+	_ = x[rows*dim-1]
 	limit := fixedLimit(dim)
 	o.fixRows(dst, scale, x, rows, dim, limit, 1/limit)
 }
@@ -24,7 +26,9 @@ func (o Ops) FixRows(dst, scale, x []float32, rows, dim int) {
 // scales. dim is even.
 func (p Panel) FixQueries(dst, scale, x []float32, dim int) {
 	n := p.Lanes()
-	_, _, _ = dst[dim/2*n-1], scale[n-1], x[dim*n-1]
+	_ = dst[dim/2*n-1]
+	_ = scale[n-1]
+	_ = x[dim*n-1]
 	limit := fixedLimit(dim)
 	for j := 0; j < n; j += line {
 		p.ops.fixLanes(dst[j:], scale[j:min(j+line, n)], x[j:], dim/2, n, limit, 1/limit)
@@ -35,7 +39,10 @@ func (p Panel) FixQueries(dst, scale, x []float32, dim int) {
 // lanes] as FixQueries does. The unit of each lane's scores is the scale of its query.
 func (p Panel) ScoresFixed(s, k, scale, q []float32, keys, dim int, next []float32) {
 	n := p.Lanes()
-	_, _, _, _ = s[keys*n-1], k[keys*dim/2-1], scale[keys-1], q[dim/2*n-1]
+	_ = s[keys*n-1]
+	_ = k[keys*dim/2-1]
+	_ = scale[keys-1]
+	_ = q[dim/2*n-1]
 	p.scoresFixed(s, k, scale, q, keys, dim/2, address(next, k))
 }
 
@@ -43,7 +50,11 @@ func (p Panel) ScoresFixed(s, k, scale, q []float32, keys, dim int, next []float
 // weights become words of s [keys/2, lanes] that hold two bfloat16 along the keys.
 func (p Panel) SoftmaxFixed(s, scale, top, sum, alpha []float32, keys int) {
 	n := p.Lanes()
-	_, _, _, _, _ = s[keys*n-1], scale[n-1], top[n-1], sum[n-1], alpha[n-1]
+	_ = s[keys*n-1]
+	_ = scale[n-1]
+	_ = top[n-1]
+	_ = sum[n-1]
+	_ = alpha[n-1]
 	for j := 0; j < n; j += line {
 		p.ops.softmaxFixed(s[j:], scale[j:min(j+line, n)], top[j:], sum[j:], alpha[j:], keys/2, n)
 	}
@@ -57,16 +68,17 @@ func integers(word float32) (low, high int32) {
 	return int32(int16(u)), int32(int16(u >> 16))
 }
 
-// fix rounds the values that at returns.
-func fix(n int, limit, unit float32, at func(i int) float32,
+// fix rounds the n values that value returns to integers, calls set with each pair of them, and
+// returns their scale. limit is the largest integer, unit its inverse.
+func fix(n int, limit, unit float32, value func(i int) float32,
 	set func(i int, low, high uint16)) (scale float32) {
 	m := float32(1e-30)
 	for i := range n {
-		m = max(m, float32(math.Abs(float64(at(i))))) // NaN stays
+		m = max(m, float32(math.Abs(float64(value(i))))) // NaN stays
 	}
 	inverse := limit / m
 	round := func(i int) uint16 {
-		v := math.RoundToEven(float64(at(i)) * float64(inverse))
+		v := math.RoundToEven(float64(value(i)) * float64(inverse))
 		return uint16(int16(max(math.MinInt16, min(v, math.MaxInt16))))
 	}
 	for i := 0; i < n; i += 2 {
@@ -118,10 +130,12 @@ func softmaxFixed(s, scale, top, sum, alpha []float32, pairs, lanes int) {
 				m = v
 			}
 		}
-		alpha[j], top[j] = exp2(top[j]-m), m
+		alpha[j] = exp2(top[j] - m)
+		top[j] = m
 		sum[j] *= alpha[j]
 		for i := range pairs {
-			a, b := exp2(s[2*i*lanes+j]-m), exp2(s[(2*i+1)*lanes+j]-m)
+			a := exp2(s[2*i*lanes+j] - m)
+			b := exp2(s[(2*i+1)*lanes+j] - m)
 			sum[j] += a + b
 			s[i*lanes+j] = word(a, b)
 		}

@@ -5,7 +5,7 @@ import "math"
 // The plain Go kernels, which are also what the assembly is tested against. Functions of
 // one variable are computed in float64.
 
-// ofOne are the functions of one variable.
+// ofOne are the functions of one variable, by their number.
 var ofOne = [...]func(float64) float64{ofExp: math.Exp, ofGeluTanh: geluTanh, ofGeluErf: geluErf,
 	ofSilu: silu, ofSinSquared: sinSquared, ofRelu: relu}
 
@@ -64,6 +64,7 @@ func relu(x float64) float64 { return max(x, 0) }
 // lanes are the 16 virtual lanes of a sum.
 type lanes [line]float32
 
+// reduce returns the sum of the lanes, added in halves.
 func (l *lanes) reduce() float32 {
 	for n := line / 2; n > 0; n /= 2 {
 		for i := range n {
@@ -117,7 +118,7 @@ func logits(x, bias []float32, scale float32) float32 {
 	return top
 }
 
-// weight is exp(c*(x-top)), 0 for x = -Inf.
+// weight returns e = exp(d) and d = c*(x-top). Below -104, e is 0 in float32.
 func weight(x, c, top float32) (e, d float32) {
 	d = max((x-top)*c, -104)
 	return float32(math.Exp(float64(d))), d
@@ -192,8 +193,10 @@ func mulAdd(dst, x, y []float32) {
 func rotate(dst, x, cos, sin []float32) {
 	half := len(cos)
 	for i := range half {
-		a, b := x[i], x[i+half]
-		dst[i], dst[i+half] = float32(a*cos[i])-float32(b*sin[i]), float32(a*sin[i])+float32(b*cos[i])
+		a := x[i]
+		b := x[i+half]
+		dst[i] = float32(a*cos[i]) - float32(b*sin[i])
+		dst[i+half] = float32(a*sin[i]) + float32(b*cos[i])
 	}
 }
 
@@ -225,7 +228,8 @@ func scores(s, k, q []float32, keys, dim, lanes int) {
 		row := s[i*lanes : (i+1)*lanes]
 		clear(row)
 		for d := range dim {
-			a, b := k[i*dim+d], q[d*lanes:(d+1)*lanes]
+			a := k[i*dim+d]
+			b := q[d*lanes : (d+1)*lanes]
 			for j := range row {
 				row[j] += float32(a * b[j])
 			}
@@ -240,7 +244,8 @@ func values(o, v, s, alpha []float32, keys, dim, lanes int) {
 			row[j] *= alpha[j]
 		}
 		for i := range keys {
-			a, b := v[i*dim+d], s[i*lanes:(i+1)*lanes]
+			a := v[i*dim+d]
+			b := s[i*lanes : (i+1)*lanes]
 			for j := range row {
 				row[j] += float32(a * b[j])
 			}
@@ -256,7 +261,8 @@ func softmax(s, top, sum, alpha []float32, keys, lanes int) {
 				m = v
 			}
 		}
-		alpha[j], top[j] = exp2(top[j]-m), m
+		alpha[j] = exp2(top[j] - m)
+		top[j] = m
 		sum[j] *= alpha[j]
 		for i := range keys {
 			e := exp2(s[i*lanes+j] - m)
@@ -266,7 +272,7 @@ func softmax(s, top, sum, alpha []float32, keys, lanes int) {
 	}
 }
 
-// exp2 is 2^z, 0 from -126.5 down.
+// exp2 returns 2^z, and 0 below -126.5, where float32 has denormals.
 func exp2(z float32) float32 {
 	if z < -126.5 {
 		return 0

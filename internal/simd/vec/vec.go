@@ -18,19 +18,21 @@ type Ops simd.ISA
 
 const line = 16 // virtual lanes
 
-// padded is the last part of a row, filled up to a line.
+// padded is the last part of a row, filled up to a line. The assembly works on whole lines only.
 type padded [line]float32
 
-func (p *padded) fill(x []float32, rest float32) []float32 {
+// fill sets p to x and padding, a value that does not change the result, and returns all of it.
+func (p *padded) fill(x []float32, padding float32) []float32 {
 	for i := copy(p[:], x); i < line; i++ {
-		p[i] = rest
+		p[i] = padding
 	}
 	return p[:]
 }
 
+// whole returns the elements of n in whole lines.
 func whole(n int) int { return n &^ (line - 1) }
 
-// function is a function of elements: of x, or of those of dst and x.
+// function is a function of each element: of x alone, or of dst and x.
 type function int
 
 const (
@@ -78,7 +80,7 @@ func (o Ops) SinSquared(dst, x []float32) { o.each(ofSinSquared, dst, x) }
 // ReLU computes dst = max(x, 0); NaN stays NaN.
 func (o Ops) ReLU(dst, x []float32) { o.each(ofRelu, dst, x) }
 
-// Sum is the sum of x.
+// Sum returns the sum of x.
 func (o Ops) Sum(x []float32) float32 {
 	n := whole(len(x))
 	s := o.sum(x[:n])
@@ -89,7 +91,7 @@ func (o Ops) Sum(x []float32) float32 {
 	return s
 }
 
-// SumSquares is the sum of (x-mean)^2.
+// SumSquares returns the sum of (x-mean)^2.
 func (o Ops) SumSquares(x []float32, mean float32) float32 {
 	n := whole(len(x))
 	s := o.sumSquares(x[:n], mean)
@@ -158,7 +160,7 @@ func (o Ops) Logits(x, bias []float32, scale float32) float32 {
 	return top
 }
 
-// SumExp is the sum of exp(c*(x-top)), c > 0 and top at least every x.
+// SumExp returns the sum of exp(c*(x-top)), for c > 0 and a top that is at least every x.
 func (o Ops) SumExp(x []float32, c, top float32) float32 {
 	n := whole(len(x))
 	s := o.sumExp(x[:n], c, top)
@@ -176,7 +178,8 @@ func (o Ops) SumExps(x []float32, c, top float32) (sum, powers float32) {
 	if n < len(x) {
 		var p padded
 		s, t := o.sumExps(p.fill(x[n:], float32(math.Inf(-1))), c, top)
-		sum, powers = sum+s, powers+t
+		sum += s
+		powers += t
 	}
 	return sum, powers
 }
@@ -188,14 +191,14 @@ func (o Ops) SumExpDot(x []float32, top float32) (sum, dot float32) {
 	if n < len(x) {
 		var p padded
 		s, t := o.sumExpDot(p.fill(x[n:], float32(math.Inf(-1))), top)
-		sum, dot = sum+s, dot+t
+		sum += s
+		dot += t
 	}
 	return sum, dot
 }
 
-// Leaders returns the largest of x but for the one at index first, which is the first that equals
-// top, the maximum. With several that equal it, second is top too. The results are undefined if x
-// has NaN.
+// Leaders returns the index of the first element of x that equals top, the maximum, and the largest
+// of the others: top again if several elements equal it. The results are undefined if x has NaN.
 func (o Ops) Leaders(x []float32, top float32) (second float32, first int) {
 	n := whole(len(x))
 	second, count, first := o.leaders(x[:n], top)
@@ -205,7 +208,8 @@ func (o Ops) Leaders(x []float32, top float32) (second float32, first int) {
 		if first < 0 {
 			first = n + f
 		}
-		second, count = max(second, s), count+c
+		second = max(second, s)
+		count += c
 	}
 	if count > 1 {
 		second = top
@@ -241,7 +245,9 @@ func (o Ops) Affine(dst, x, scale, shift []float32) {
 	if n == 0 || len(x) < n {
 		return
 	}
-	_, _, pixels := shift[n-1], dst[len(x)-1], len(x)/n
+	_ = shift[n-1] // the assembly checks no bounds
+	_ = dst[len(x)-1]
+	pixels := len(x) / n
 	if n%line == 0 {
 		o.affine(dst, x, scale, shift, pixels)
 	} else {
@@ -262,13 +268,13 @@ func (o Ops) MulAdd(dst, x, y []float32) {
 
 // AddScaled computes dst += x*scale, rounded once.
 func (o Ops) AddScaled(dst, x []float32, scale float32) {
-	const most = 16 * line
-	var y [most]float32
-	for i := range min(most, len(dst)) {
+	const chunk = 16 * line
+	var y [chunk]float32
+	for i := range min(chunk, len(dst)) {
 		y[i] = scale
 	}
-	for i := 0; i < len(dst); i += most {
-		n := min(most, len(dst)-i)
+	for i := 0; i < len(dst); i += chunk {
+		n := min(chunk, len(dst)-i)
 		o.MulAdd(dst[i:i+n], x[i:i+n], y[:n])
 	}
 }
@@ -311,6 +317,9 @@ func (o Ops) ColumnSquares(dst, x, mean []float32) {
 	o.eachColumns(dst, x, mean)
 }
 
+// eachColumns sums the columns of x, or their squared differences from mean if it is not nil.
+// Channels beyond the last whole line are summed in plain Go: each is a sum of its own, so its bits
+// are the same.
 func (o Ops) eachColumns(dst, x, mean []float32) {
 	channels := len(dst)
 	pixels := len(x) / channels
