@@ -1,62 +1,84 @@
 package tokenizers
 
 import (
-	"cmp"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"sync"
 
-	"github.com/tiktoken-go/tokenizer/codec"
+	_ "embed"
 )
 
 // EndOfText is the spelling of GPT-2's only special token, id 50256.
 const EndOfText = "<|endoftext|>"
 
-const gpt2Merged = 50256 // byte and merged tokens; [EndOfText] follows
+// The tokens of GPT-2: one for each byte, those merged from two, and [EndOfText] as the last.
+const (
+	gpt2Bytes  = 256
+	gpt2Merges = 50_000
+)
+
+// gpt2File is the vocabulary of GPT-2 (Radford et al. 2019; vocab.bpe of openai/gpt-2, which
+// tiktoken calls r50k_base), compressed by gzip: 256 bytes in the order of their ids, and then for
+// each id from 256 on the ids of the two tokens that it is merged from, as little-endian numbers of
+// 16 bits. The order of the merges is that of their ids.
+//
+// The halves of a token are in no published file of ids. They were found once, with the vocabulary
+// of github.com/tiktoken-go/tokenizer v0.10.0 (codec.NewR50kBase, Decode of each id): in the order
+// of ids, the bytes of a token are merged by the merges of all earlier ids, and two tokens are
+// left.
+//
+//go:embed gpt2.merges.gz
+var gpt2File []byte
 
 // GPT2 returns the tokenizer of GPT-2, 50257 ids, with its vocabulary built in (r50k_base). It is
-// made once and shared. Masked diffusion models with it (MDLM, SDTT) have 50257 as their mask:
-// WithMask(GPT2(), 50257, "▯").
+// made at the first call and shared. Masked diffusion models with it (MDLM, SDTT) have 50257 as
+// their mask: WithMask(GPT2(), 50257, "▯").
 func GPT2() Tokenizer { return gpt2() }
 
 var gpt2 = sync.OnceValue(func() Tokenizer {
-	c := codec.NewR50kBase()
-	b := newBPE()
-	v := &vocabulary{model: b, bytes: true}
-	v.cut.bytes = true
-	v.cut.split(compile(gpt2Pattern), false, behaviours["Isolated"])
-	var memory scratch
-	for id := range int32(gpt2Merged) {
-		token, err := c.Decode([]uint{uint(id)})
-		if err == nil {
-			err = b.grow(token, id, &memory)
-		}
-		if err != nil {
-			panic(fmt.Sprintf("tokenizers: GPT-2 vocabulary: id %d: %v", id, err))
-		}
-		v.tokens = append(v.tokens, token)
-	}
-	v.tokens = append(v.tokens, EndOfText)
-	if err := cmp.Or(v.setAdded([]added{{text: EndOfText, id: gpt2Merged, special: true}}),
-		v.setRoles(classRoles["GPT2Tokenizer"])); err != nil {
-		panic("tokenizers: GPT-2 vocabulary: " + err.Error())
+	v, err := readGPT2(gpt2File)
+	if err != nil {
+		panic("tokenizers: GPT-2 vocabulary: " + err.Error()) // cannot happen: the file is embedded
 	}
 	return v
 })
 
-// grow adds the next token of a vocabulary in merge order. Its two halves are the result of the
-// earlier merges of its bytes.
-func (b *bpe) grow(token string, id int32, s *scratch) error {
-	if len(token) == 1 {
-		b.bytes[token[0]] = id
-		return nil
-	}
-	halves, err := b.appendWord(nil, token, s)
+func readGPT2(file []byte) (*vocabulary, error) {
+	unzipped, err := gzip.NewReader(bytes.NewReader(file))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(halves) != 2 {
-		return fmt.Errorf("%q is merged from %d tokens, want 2", token, len(halves))
+	data, err := io.ReadAll(unzipped)
+	if err != nil {
+		return nil, err
 	}
-	b.merges[pair{halves[0], halves[1]}] = merge{rank: id, id: id}
-	return nil
+	if size := gpt2Bytes + 4*gpt2Merges; len(data) != size {
+		return nil, fmt.Errorf("%d bytes, want %d", len(data), size)
+	}
+
+	b := newBPE()
+	v := &vocabulary{model: b, bytes: true}
+	v.cut.bytes = true
+	v.cut.split(compile(gpt2Pattern), false, behaviours["Isolated"])
+	for id, c := range data[:gpt2Bytes] {
+		b.bytes[c] = int32(id)
+		v.tokens = append(v.tokens, string([]byte{c}))
+	}
+	for halves := data[gpt2Bytes:]; len(halves) > 0; halves = halves[4:] {
+		id := int32(len(v.tokens))
+		left := int32(binary.LittleEndian.Uint16(halves))
+		right := int32(binary.LittleEndian.Uint16(halves[2:]))
+		b.merges[pair{left, right}] = merge{rank: id, id: id}
+		v.tokens = append(v.tokens, v.tokens[left]+v.tokens[right])
+	}
+
+	end := added{text: EndOfText, id: int32(len(v.tokens)), special: true}
+	v.tokens = append(v.tokens, EndOfText)
+	if err := v.setAdded([]added{end}); err != nil {
+		return nil, err
+	}
+	return v, v.setRoles(classRoles["GPT2Tokenizer"])
 }
