@@ -19,8 +19,8 @@ const (
 
 var (
 	hero     = regexp.MustCompile(`(girl|boy) (?:named|whose name was) (\w+)|(\w+) was an? \w+ (girl|boy)\.`)
-	coloured = regexp.MustCompile(`\b(` + either(colours) + `) (` + either(things) + `)\b`)
-	speaker  = regexp.MustCompile(`(?:said|asked) the (` + either(animals) + `)\b`)
+	coloured = regexp.MustCompile(`\b(` + alternatives(colours) + `) (` + alternatives(things) + `)\b`)
+	speaker  = regexp.MustCompile(`(?:said|asked) the (` + alternatives(animals) + `)\b`)
 )
 
 // CountContradictions returns how often a story of demo/recipe/stories.py contradicts itself, and
@@ -29,17 +29,21 @@ var (
 // no contradictions. Several stories, one per line, are counted separately.
 func CountContradictions(text string) (found, chances int) {
 	for story := range strings.Lines(text) {
-		f, c := contradictions(story)
-		found, chances = found+f, chances+c
+		f, c := countInStory(story)
+		found += f
+		chances += c
 	}
 	return found, chances
 }
 
-func contradictions(story string) (found, chances int) {
+// countInStory is CountContradictions for one story.
+func countInStory(story string) (found, chances int) {
 	if m := hero.FindStringSubmatch(story); m != nil {
-		kind, name := m[1], m[2]
-		if kind == "" {
-			name, kind = m[3], m[4]
+		kind := m[1]
+		name := m[2]
+		if kind == "" { // the other form of the sentence
+			kind = m[4]
+			name = m[3]
 		}
 		names := girls
 		if kind == "boy" {
@@ -50,9 +54,15 @@ func contradictions(story string) (found, chances int) {
 			found++
 		}
 	}
-	pairs := coloured.FindAllStringSubmatch(story, -1)
-	for _, uses := range [][]string{column(pairs, 1), column(pairs, 2),
-		column(speaker.FindAllStringSubmatch(story, -1), 1)} {
+
+	// Colours, things and speakers must each stay as they were first named.
+	colouredThings := coloured.FindAllStringSubmatch(story, -1)
+	speakers := speaker.FindAllStringSubmatch(story, -1)
+	for _, uses := range [][]string{
+		matchGroup(colouredThings, 1),
+		matchGroup(colouredThings, 2),
+		matchGroup(speakers, 1),
+	} {
 		for i := 1; i < len(uses); i++ {
 			chances++
 			if uses[i] != uses[0] {
@@ -63,16 +73,16 @@ func contradictions(story string) (found, chances int) {
 	return found, chances
 }
 
-// either returns a regular expression of any of the words.
-func either(words string) string { return strings.ReplaceAll(words, " ", "|") }
+// alternatives returns a regular expression of any of the words.
+func alternatives(words string) string { return strings.ReplaceAll(words, " ", "|") }
 
-// column returns the i-th group of each match.
-func column(matches [][]string, i int) []string {
-	var out []string
+// matchGroup returns the i-th group of each match.
+func matchGroup(matches [][]string, i int) []string {
+	var groups []string
 	for _, m := range matches {
-		out = append(out, m[i])
+		groups = append(groups, m[i])
 	}
-	return out
+	return groups
 }
 
 var (
@@ -85,17 +95,18 @@ var (
 // of its story: a word twice in a row, two marks in a row, and a sentence that begins with a
 // small letter. Stories of the recipe have none.
 func CountSlips(text string) int {
-	return doubled(text) + len(marks.FindAllString(text, -1)) + len(small.FindAllString(text, -1))
+	return countDoubled(text) + len(marks.FindAllString(text, -1)) + len(small.FindAllString(text, -1))
 }
 
-// doubled returns how many words repeat the word before them, with nothing but blanks between.
-func doubled(text string) (count int) {
-	at := words.FindAllStringIndex(text, -1)
-	for i := 1; i < len(at); i++ {
-		before, this := at[i-1], at[i]
-		between := text[before[1]:this[0]]
+// countDoubled returns how many words repeat the word before them, with nothing but blanks between.
+func countDoubled(text string) (count int) {
+	ranges := words.FindAllStringIndex(text, -1) // where each word begins and ends
+	for i := 1; i < len(ranges); i++ {
+		previous := ranges[i-1]
+		current := ranges[i]
+		between := text[previous[1]:current[0]]
 		if strings.TrimSpace(between) == "" &&
-			strings.EqualFold(text[before[0]:before[1]], text[this[0]:this[1]]) {
+			strings.EqualFold(text[previous[0]:previous[1]], text[current[0]:current[1]]) {
 			count++
 		}
 	}

@@ -6,8 +6,12 @@ import (
 )
 
 const (
-	levelsR, levelsG, levelsB = 6, 7, 6
-	// palette index; the lighter grey comes next
+	// Levels of each colour. The eye tells green apart best.
+	levelsR = 6
+	levelsG = 7
+	levelsB = 6
+
+	// checkDark is the palette's index of the darker grey; the lighter one comes next.
 	checkDark = levelsR * levelsG * levelsB
 )
 
@@ -37,18 +41,19 @@ func GIFFrame(p *image.NRGBA, masked []image.Rectangle) *image.Paletted {
 		row := p.Pix[y*p.Stride:]
 		for x := range p.Rect.Dx() {
 			t := bayer[y%4][x%4]
-			r, g, b := level(row[4*x], levelsR, t), level(row[4*x+1], levelsG, t),
-				level(row[4*x+2], levelsB, t)
+			r := ditherLevel(row[4*x], levelsR, t)
+			g := ditherLevel(row[4*x+1], levelsG, t)
+			b := ditherLevel(row[4*x+2], levelsB, t)
 			f.Pix[y*f.Stride+x] = uint8((r*levelsG+g)*levelsB + b)
 		}
 	}
 	for _, cell := range masked {
-		check(cell, func(x, y, shade int) { f.SetColorIndex(x, y, uint8(checkDark+shade)) })
+		visitCheck(cell, func(x, y, shade int) { f.SetColorIndex(x, y, uint8(checkDark+shade)) })
 	}
 	return f
 }
 
-// level returns the step of a colour nearest to v, moved by the dither threshold t of 16.
-func level(v uint8, levels, t int) int {
+// ditherLevel returns the step of a colour nearest to v, moved by the dither threshold t of 16.
+func ditherLevel(v uint8, levels, t int) int {
 	return (int(v)*(levels-1)*32 + 255*(2*t+1)) / (255 * 32)
 }

@@ -18,25 +18,22 @@ import (
 // contain leaves margins on two sides.
 var FitNames = []string{"cover", "contain"}
 
-// Placement maps the part From of a picture to the part To of a picture of size Size.
+// Placement maps the part Source of a picture to the part Target of a picture of size Size.
 type Placement struct {
-	Source, Target image.Rectangle
-	Size           image.Point
+	Source image.Rectangle
+	Target image.Rectangle
+	Size   image.Point
 }
 
 // Place returns the placement of a picture of size `from` in one of size `to`. With a fit of ""
 // both must be equal. A picture of more than MaxPixels is refused.
 func Place(from, to image.Point, fit string) (Placement, error) {
-	p := Placement{image.Rectangle{Max: from}, image.Rectangle{Max: to}, to}
+	p := Placement{Source: image.Rectangle{Max: from}, Target: image.Rectangle{Max: to}, Size: to}
 	if from.X < 1 || from.Y < 1 || to.X < 1 || to.Y < 1 || from.X > MaxPixels/from.Y {
 		return p, fmt.Errorf("picture is %d x %d pixels, want 1 to %d in all", from.X, from.Y, MaxPixels)
 	}
-	across, down := float64(to.X)/float64(from.X), float64(to.Y)/float64(from.Y)
-	middle := func(size image.Point, w, h float64) image.Rectangle {
-		part := image.Pt(min(max(int(math.Round(w)), 1), size.X), min(max(int(math.Round(h)), 1), size.Y))
-		at := image.Pt((size.X-part.X)/2, (size.Y-part.Y)/2)
-		return image.Rectangle{Min: at, Max: at.Add(part)}
-	}
+	scaleX := float64(to.X) / float64(from.X)
+	scaleY := float64(to.Y) / float64(from.Y)
 	switch fit {
 	case "":
 		if from != to {
@@ -44,16 +41,27 @@ func Place(from, to image.Point, fit string) (Placement, error) {
 				from.X, from.Y, to.X, to.Y)
 		}
 	case "cover":
-		scale := max(across, down)
-		p.Source = middle(from, float64(to.X)/scale, float64(to.Y)/scale)
+		scale := max(scaleX, scaleY)
+		p.Source = middlePart(from, float64(to.X)/scale, float64(to.Y)/scale)
 	case "contain":
-		scale := min(across, down)
-		p.Target = middle(to, float64(from.X)*scale, float64(from.Y)*scale)
+		scale := min(scaleX, scaleY)
+		p.Target = middlePart(to, float64(from.X)*scale, float64(from.Y)*scale)
 	default:
 		return p, &param.Error{Name: "fit", Found: param.Quote(fit), Want: param.JoinOr(FitNames),
 			Reason: param.NoSuch}
 	}
 	return p, nil
+}
+
+// middlePart returns the middle of an area that is w wide and h high, rounded, at least one pixel
+// and at most the area.
+func middlePart(area image.Point, w, h float64) image.Rectangle {
+	part := image.Pt(
+		min(max(int(math.Round(w)), 1), area.X),
+		min(max(int(math.Round(h)), 1), area.Y),
+	)
+	corner := image.Pt((area.X-part.X)/2, (area.Y-part.Y)/2)
+	return image.Rectangle{Min: corner, Max: corner.Add(part)}
 }
 
 // Picture returns the placed picture, opaque: alpha is dropped, and margins repeat the colours of
@@ -68,10 +76,10 @@ func (p Placement) Picture(picture image.Image) *image.NRGBA {
 	}
 	for y := range p.Size.Y {
 		for x := range p.Size.X {
-			near := image.Pt(min(max(x, p.Target.Min.X), p.Target.Max.X-1), min(max(y, p.Target.Min.Y),
-				p.Target.Max.Y-1))
-			if near.X != x || near.Y != y {
-				out.SetNRGBA(x, y, out.NRGBAAt(near.X, near.Y))
+			nearX := min(max(x, p.Target.Min.X), p.Target.Max.X-1)
+			nearY := min(max(y, p.Target.Min.Y), p.Target.Max.Y-1)
+			if nearX != x || nearY != y {
+				out.SetNRGBA(x, y, out.NRGBAAt(nearX, nearY))
 			}
 		}
 	}
@@ -117,20 +125,26 @@ func HoleMask(picture, mask image.Image, box image.Rectangle) (*image.Gray, erro
 			return out, nil
 		}
 	}
-	from, alpha := picture, true
+	source := picture // what says where the hole is
+	byAlpha := true   // by its alpha, or by its brightness
 	if mask != nil {
-		if mask.Bounds().Size() != size {
-			at := mask.Bounds().Size()
-			return nil, &param.Error{Name: "mask", Found: fmt.Sprintf("%d x %d pixels", at.X, at.Y),
-				Want: fmt.Sprintf("%d x %d as the picture", size.X, size.Y)}
+		if found := mask.Bounds().Size(); found != size {
+			return nil, &param.Error{Name: "mask",
+				Found: fmt.Sprintf("%d x %d pixels", found.X, found.Y),
+				Want:  fmt.Sprintf("%d x %d as the picture", size.X, size.Y)}
 		}
-		from, alpha = mask, !opaque(mask)
+		source = mask
+		byAlpha = !isOpaque(mask)
 	}
-	at := from.Bounds().Min
+	corner := source.Bounds().Min
 	for y := range size.Y {
 		for x := range size.X {
-			c := color.NRGBAModel.Convert(from.At(at.X+x, at.Y+y)).(color.NRGBA)
-			if alpha && c.A < 128 || !alpha && int(c.R)+int(c.G)+int(c.B) >= 3*128 {
+			c := color.NRGBAModel.Convert(source.At(corner.X+x, corner.Y+y)).(color.NRGBA)
+			isHole := c.A < 128
+			if !byAlpha {
+				isHole = int(c.R)+int(c.G)+int(c.B) >= 3*128
+			}
+			if isHole {
 				out.SetGray(x, y, color.Gray{Y: 255})
 			}
 		}
@@ -138,7 +152,8 @@ func HoleMask(picture, mask image.Image, box image.Rectangle) (*image.Gray, erro
 	return out, nil
 }
 
-func opaque(m image.Image) bool {
+// isOpaque reports whether a picture has no transparent pixel, as far as it says so.
+func isOpaque(m image.Image) bool {
 	if o, ok := m.(interface{ Opaque() bool }); ok {
 		return o.Opaque()
 	}
@@ -147,17 +162,20 @@ func opaque(m image.Image) bool {
 
 // ParseBox reads X,Y,W,H: a box's left, top, width and height in pixels.
 func ParseBox(text string) (image.Rectangle, error) {
-	var v [4]int
+	refused := &param.Error{Name: "box", Found: param.Quote(text),
+		Want: "X,Y,W,H in pixels, such as 16,16,32,32"}
 	parts := strings.Split(text, ",")
-	ok := len(parts) == len(v)
-	for i := 0; i < len(v) && ok; i++ {
-		n, err := strconv.Atoi(strings.TrimSpace(parts[i]))
-		ok = err == nil && n >= 0 && n <= MaxPixels && (i < 2 || n > 0)
-		v[i] = n
+	var v [4]int
+	if len(parts) != len(v) {
+		return image.Rectangle{}, refused
 	}
-	if !ok {
-		return image.Rectangle{}, &param.Error{Name: "box", Found: param.Quote(text),
-			Want: "X,Y,W,H in pixels, such as 16,16,32,32"}
+	for i, part := range parts {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		isSize := i >= 2
+		if err != nil || n < 0 || n > MaxPixels || isSize && n == 0 {
+			return image.Rectangle{}, refused
+		}
+		v[i] = n
 	}
 	return image.Rect(v[0], v[1], v[0]+v[2], v[1]+v[3]), nil
 }

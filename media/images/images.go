@@ -20,14 +20,16 @@ import (
 
 // Image is RGB, eight bits a channel: Pix is [Height, Width, 3].
 type Image struct {
-	Width, Height int
-	Pix           []byte
+	Width  int
+	Height int
+	Pix    []byte
 }
 
 // MaxPixels is the largest image in pixels; it is checked before memory is allocated.
 const MaxPixels = 1 << 25
 
-const maxFile = 4 * MaxPixels // bytes; files of that many pixels are hardly ever larger
+// maxFile is the largest file that is read, in bytes. Files of MaxPixels are hardly ever larger.
+const maxFile = 4 * MaxPixels
 
 // signatures are the first bytes of files in other formats.
 var signatures = []struct{ format, magic string }{
@@ -48,12 +50,16 @@ func Decode(data []byte) (*Image, error) {
 		return nil, err
 	}
 	if data[24] == 16 && data[25] == 0 { // bits and kind in the header: grey
-		return cut(picture), nil
+		return clipGray16(picture), nil
 	}
 	return fromImage(picture), nil
 }
 
-const jpegMagic, pngMagic = "\xff\xd8\xff", "\x89PNG\r\n\x1a\n"
+// The first bytes of the formats that are read.
+const (
+	jpegMagic = "\xff\xd8\xff"
+	pngMagic  = "\x89PNG\r\n\x1a\n"
+)
 
 // decodePNG decodes a PNG within the limits; its error names the format of other data.
 func decodePNG(data []byte) (image.Image, error) {
@@ -65,28 +71,30 @@ func decodePNG(data []byte) (image.Image, error) {
 		}
 		return nil, errors.New("not an image, want PNG or JPEG")
 	}
-	return decode(data, "PNG", png.DecodeConfig, png.Decode)
+	return decodeWithin(data, "PNG", png.DecodeConfig, png.Decode)
 }
 
-// decode decodes a picture of a format, unless its header says that it is too large.
-func decode(data []byte, format string, header func(io.Reader) (image.Config, error),
-	whole func(io.Reader) (image.Image, error)) (picture image.Image, err error) {
-	c, err := header(bytes.NewReader(data))
-	if err == nil && (c.Width < 1 || c.Height < 1 || c.Width > MaxPixels/c.Height) {
+// decodeWithin decodes a picture of a format, unless its header says that it is too large: a small
+// file can claim any size, and memory for it would be allocated first.
+func decodeWithin(data []byte, format string, decodeHeader func(io.Reader) (image.Config, error),
+	decode func(io.Reader) (image.Image, error)) (image.Image, error) {
+	c, err := decodeHeader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("a damaged %s: %w", format, err)
+	}
+	if c.Width < 1 || c.Height < 1 || c.Width > MaxPixels/c.Height {
 		return nil, fmt.Errorf("%d x %d pixels, want 1 to %d in all", c.Width, c.Height, MaxPixels)
 	}
-	if err == nil {
-		picture, err = whole(bytes.NewReader(data))
-	}
+	picture, err := decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("a damaged %s: %w", format, err)
 	}
 	return picture, nil
 }
 
-// cut converts grey of 16 bits, with or without a transparent level, as Pillow does: values above
-// 255 are white.
-func cut(grey image.Image) *Image {
+// clipGray16 converts grey of 16 bits, with or without a transparent level, as Pillow does:
+// values above 255 are white.
+func clipGray16(grey image.Image) *Image {
 	size := grey.Bounds()
 	m := &Image{Width: size.Dx(), Height: size.Dy(), Pix: make([]byte, 0, 3*size.Dx()*size.Dy())}
 	for y := size.Min.Y; y < size.Max.Y; y++ {
@@ -123,37 +131,44 @@ func Read(name string) (*Image, error) { return readAs(name, Decode) }
 // ReadPicture reads the PNG or JPEG file at name with everything in it, such as alpha, and turned
 // as the file's EXIF data has it.
 func ReadPicture(name string) (image.Image, error) {
-	return readAs(name, func(data []byte) (picture image.Image, err error) {
-		if bytes.HasPrefix(data, []byte(jpegMagic)) {
-			var m *Image
-			if m, err = decodeJPEG(data); err == nil {
-				picture = m.NRGBA()
-			}
-		} else {
-			picture, err = decodePNG(data)
-		}
+	return readAs(name, func(data []byte) (image.Image, error) {
+		picture, err := decodeWithAlpha(data)
 		if err != nil {
 			return nil, err
 		}
-		return upright(picture, orientation(data)), nil
+		return turnUpright(picture, orientation(data)), nil
 	})
 }
 
-// readAs decodes a file; an error of its content names it.
-func readAs[T any](name string, decode func(data []byte) (T, error)) (of T, err error) {
-	data, err := atomicfile.ReadBounded(name, maxFile)
+// decodeWithAlpha decodes a PNG with its alpha, or a JPEG, which has none.
+func decodeWithAlpha(data []byte) (image.Image, error) {
+	if !bytes.HasPrefix(data, []byte(jpegMagic)) {
+		return decodePNG(data)
+	}
+	m, err := decodeJPEG(data)
 	if err != nil {
-		return of, err
+		return nil, err
 	}
-	if of, err = decode(data); err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return of, err
+	return m.NRGBA(), nil
 }
 
-// extensions of images that cannot be read: a folder with such files is refused, so that it is not
-// measured in part.
-var extensions = []string{".gif", ".webp", ".bmp", ".tif", ".tiff"}
+// readAs decodes a file; an error of its content names it.
+func readAs[T any](name string, decode func(data []byte) (T, error)) (T, error) {
+	data, err := atomicfile.ReadBounded(name, maxFile)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	value, err := decode(data)
+	if err != nil {
+		return value, fmt.Errorf("%s: %w", name, err)
+	}
+	return value, nil
+}
+
+// unreadable are extensions of images that cannot be read: a folder with such files is refused,
+// so that it is not measured in part.
+var unreadable = []string{".gif", ".webp", ".bmp", ".tif", ".tiff"}
 
 // List returns the PNG and JPEG files in a directory and below it, sorted by name.
 func List(dir string) ([]string, error) {
@@ -166,7 +181,7 @@ func List(dir string) ([]string, error) {
 		case d.IsDir():
 		case ext == ".png", ext == ".jpg", ext == ".jpeg":
 			names = append(names, name)
-		case slices.Contains(extensions, ext):
+		case slices.Contains(unreadable, ext):
 			return fmt.Errorf("%s: a %s image, want PNG or JPEG", name, ext[1:])
 		}
 		return nil

@@ -29,10 +29,12 @@ func AddLabels(data []byte, texts [][2]string) []byte {
 	return out.Bytes()
 }
 
-// chunks returns the kinds of a PNG's chunks and what they hold, up to damage; none of other data.
-func chunks(data []byte) iter.Seq2[string, []byte] {
+// pngChunks returns the kinds of a PNG's chunks and what they hold, up to damage; none of other
+// data.
+func pngChunks(data []byte) iter.Seq2[string, []byte] {
 	return func(yield func(kind string, body []byte) bool) {
-		for rest, ok := bytes.CutPrefix(data, []byte(pngMagic)); ok && len(rest) >= 12; {
+		rest, isPNG := bytes.CutPrefix(data, []byte(pngMagic))
+		for isPNG && len(rest) >= 12 {
 			n := uint64(binary.BigEndian.Uint32(rest))
 			if n > uint64(len(rest)-12) || !yield(string(rest[4:8]), rest[8:8+n]) {
 				return
@@ -42,14 +44,15 @@ func chunks(data []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// maxLabels is the most bytes of texts that Labels returns.
+// maxLabels is the most bytes of texts that ParseLabels returns.
 const maxLabels = 1 << 20
 
-// ParseLabels returns the texts of a PNG by keyword: those that Label wrote, and tEXt chunks
+// ParseLabels returns the texts of a PNG by keyword: those that AddLabels wrote, and tEXt chunks
 // before the image data. It is empty for other files, and stops at a damaged chunk.
 func ParseLabels(data []byte) map[string]string {
-	list, total := map[string]string{}, 0
-	for kind, body := range chunks(data) {
+	list := map[string]string{}
+	total := 0
+	for kind, body := range pngChunks(data) {
 		key, text, ok := bytes.Cut(body, []byte{0})
 		switch {
 		case kind == "IDAT":
@@ -63,7 +66,8 @@ func ParseLabels(data []byte) map[string]string {
 			_, text, _ = bytes.Cut(text[2:], []byte{0})
 			_, text, ok = bytes.Cut(text, []byte{0})
 		}
-		if total += len(body); total > maxLabels {
+		total += len(body)
+		if total > maxLabels {
 			break
 		}
 		if ok && utf8.Valid(text) {

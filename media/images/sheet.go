@@ -11,9 +11,12 @@ import (
 // that is allocated at once. One goroutine at a time may use one.
 type Sheet struct {
 	Canvas *image.NRGBA
-	Size   image.Point // of a picture, pixels
-	cols   int
-	margin int
+
+	// Size is that of a picture in pixels.
+	Size image.Point
+
+	columns int
+	margin  int // pixels
 }
 
 // paper is the colour between the pictures.
@@ -22,11 +25,11 @@ var paper = color.NRGBA{R: 0xf4, G: 0xf4, B: 0xf4, A: 0xff}
 // NewSheet returns a sheet with room for n pictures of a size in pixels, with about the same number
 // of rows and columns.
 func NewSheet(n int, size image.Point) *Sheet {
-	cols := max(1, int(math.Ceil(math.Sqrt(float64(n)))))
-	rows := max(1, (n+cols-1)/cols)
+	columns := max(1, int(math.Ceil(math.Sqrt(float64(n)))))
+	rows := max(1, (n+columns-1)/columns)
 	margin := max(2, min(size.X, size.Y)/16)
-	s := &Sheet{Size: size, cols: cols, margin: margin}
-	s.Canvas = image.NewNRGBA(image.Rect(0, 0, cols*(size.X+margin)+margin,
+	s := &Sheet{Size: size, columns: columns, margin: margin}
+	s.Canvas = image.NewNRGBA(image.Rect(0, 0, columns*(size.X+margin)+margin,
 		rows*(size.Y+margin)+margin))
 	draw.Draw(s.Canvas, s.Canvas.Rect, image.NewUniform(paper), image.Point{}, draw.Src)
 	return s
@@ -34,25 +37,26 @@ func NewSheet(n int, size image.Point) *Sheet {
 
 // Corner returns the top left corner of picture i.
 func (s *Sheet) Corner(i int) image.Point {
-	return image.Pt(s.margin+i%s.cols*(s.Size.X+s.margin), s.margin+i/s.cols*(s.Size.Y+s.margin))
+	return image.Pt(s.margin+i%s.columns*(s.Size.X+s.margin), s.margin+i/s.columns*(s.Size.Y+s.margin))
 }
 
 // Put draws picture i.
 func (s *Sheet) Put(i int, picture image.Image) {
-	at := s.Corner(i)
-	draw.Draw(s.Canvas, image.Rectangle{Min: at, Max: at.Add(s.Size)}, picture, picture.Bounds().Min,
+	corner := s.Corner(i)
+	draw.Draw(s.Canvas, image.Rectangle{Min: corner, Max: corner.Add(s.Size)}, picture,
+		picture.Bounds().Min,
 		draw.Src)
 }
 
 // DrawCheck draws a grey check over cells of a picture.
 func DrawCheck(p *image.NRGBA, masked []image.Rectangle) {
 	for _, cell := range masked {
-		check(cell, func(x, y, shade int) { p.Set(x, y, cube[checkDark+shade]) })
+		visitCheck(cell, func(x, y, shade int) { p.Set(x, y, cube[checkDark+shade]) })
 	}
 }
 
-// check visits the pixels of a cell in two shades, 0 and 1.
-func check(cell image.Rectangle, visit func(x, y, shade int)) {
+// visitCheck visits the pixels of a cell in two shades, 0 and 1.
+func visitCheck(cell image.Rectangle, visit func(x, y, shade int)) {
 	half := max(1, cell.Dx()/2)
 	for y := cell.Min.Y; y < cell.Max.Y; y++ {
 		for x := cell.Min.X; x < cell.Max.X; x++ {
@@ -76,12 +80,14 @@ func Enlarge(p *image.NRGBA, n int) *image.NRGBA {
 	if n == 1 {
 		return p
 	}
-	width, height := p.Rect.Dx(), p.Rect.Dy()
+	width := p.Rect.Dx()
+	height := p.Rect.Dy()
 	out := image.NewNRGBA(image.Rect(0, 0, n*width, n*height))
 	for y := range n * height {
-		from, to := p.Pix[y/n*p.Stride:], out.Pix[y*out.Stride:]
+		row := p.Pix[y/n*p.Stride:]
+		outRow := out.Pix[y*out.Stride:]
 		for x := range n * width {
-			copy(to[4*x:4*x+4], from[x/n*4:])
+			copy(outRow[4*x:4*x+4], row[x/n*4:])
 		}
 	}
 	return out

@@ -10,95 +10,113 @@ import (
 	"slices"
 )
 
-// quietest is the root mean square, cut to a whole number, up to which a window is silent: -50 dB.
-const quietest = 103
+// maxSilentRMS is the root mean square, cut to a whole number, up to which a window is silent: -50
+// dB.
+const maxSilentRMS = 103
 
 // clip is a sound as 16 bit numbers.
 type clip struct {
-	x    []int32
-	sums []int64 // of squares before each sample
-	per  float64 // samples of a millisecond
+	x []int32
+
+	// squares are the sums of the squares before each sample, [samples+1]: windows overlap, and each
+	// sum is a difference of two.
+	squares []int64
+
+	// perMillisecond is the number of samples of a millisecond.
+	perMillisecond float64
 }
 
 func newClip(x []int32, rate int) *clip {
-	c := &clip{x: x, sums: make([]int64, len(x)+1), per: float64(rate) / 1000}
+	c := &clip{x: x, squares: make([]int64, len(x)+1), perMillisecond: float64(rate) / 1000}
 	for i, v := range x {
-		c.sums[i+1] = c.sums[i] + int64(v)*int64(v)
+		c.squares[i+1] = c.squares[i] + int64(v)*int64(v)
 	}
 	return c
 }
 
 // length returns that of the sound, milliseconds.
-func (c *clip) length() int { return int(math.RoundToEven(float64(len(c.x)) / c.per)) }
+func (c *clip) length() int { return int(math.RoundToEven(float64(len(c.x)) / c.perMillisecond)) }
 
-// at returns the sample at which a millisecond begins.
-func (c *clip) at(ms int) int { return int(float64(ms) * c.per) }
+// sampleAt returns the sample at which a millisecond begins.
+func (c *clip) sampleAt(ms int) int { return int(float64(ms) * c.perMillisecond) }
 
-// piece returns milliseconds a to b, zeros where the sound ends before.
-func (c *clip) piece(a, b int) []int32 {
-	from, to := c.at(a), c.at(b)
-	out := make([]int32, max(to-from, 0))
-	if from < len(c.x) {
-		copy(out, c.x[from:])
+// piece returns milliseconds start to end, zeros where the sound ends before.
+func (c *clip) piece(start, end int) []int32 {
+	first := c.sampleAt(start)
+	samples := make([]int32, max(c.sampleAt(end)-first, 0))
+	if first < len(c.x) {
+		copy(samples, c.x[first:])
 	}
-	return out
+	return samples
 }
 
-// quiet reports whether milliseconds a to b are silent.
-func (c *clip) quiet(a, b int) bool {
-	from, to := c.at(a), c.at(b)
-	if to <= from {
+// isSilent reports whether milliseconds start to end are silent.
+func (c *clip) isSilent(start, end int) bool {
+	first := c.sampleAt(start)
+	last := c.sampleAt(end)
+	if last <= first {
 		return true
 	}
-	sum := c.sums[min(to, len(c.x))] - c.sums[min(from, len(c.x))]
-	return int(math.Sqrt(float64(sum)/float64(to-from))) <= quietest
+	sum := c.squares[min(last, len(c.x))] - c.squares[min(first, len(c.x))]
+	return int(math.Sqrt(float64(sum)/float64(last-first))) <= maxSilentRMS
 }
 
-// stretch is a part of a sound, milliseconds.
-type stretch struct{ from, to int }
+// section is a part of a sound, milliseconds.
+type section struct{ start, end int }
 
-// loud returns what is between the silences of windows of a length.
-func (c *clip) loud(window int) (list []stretch) {
-	total := c.length()
-	var silent []stretch
-	add := func(s int) {
-		if !c.quiet(s, s+window) {
+// silentSections returns the silences that windows of a length find.
+func (c *clip) silentSections(window int) (list []section) {
+	add := func(start int) {
+		if !c.isSilent(start, start+window) {
 			return
 		}
-		if n := len(silent); n > 0 && s <= silent[n-1].to { // windows that meet are one silence
-			silent[n-1].to = s + window
+		if n := len(list); n > 0 && start <= list[n-1].end { // windows that meet are one silence
+			list[n-1].end = start + window
 			return
 		}
-		silent = append(silent, stretch{s, s + window})
+		list = append(list, section{start, start + window})
 	}
 	const step = 10
-	for s := 0; s+window <= total; s += step {
-		add(s)
+	total := c.length()
+	for start := 0; start+window <= total; start += step {
+		add(start)
 	}
 	if (total-window)%step != 0 {
 		add(total - window)
 	}
-	from := 0
+	return list
+}
+
+// loudSections returns what is between the silences of windows of a length.
+func (c *clip) loudSections(window int) (list []section) {
+	total := c.length()
+	silent := c.silentSections(window)
+	start := 0
 	for i, s := range silent {
-		if i > 0 || s.from > 0 {
-			list = append(list, stretch{from, s.from})
+		if i > 0 || s.start > 0 {
+			list = append(list, section{start, s.start})
 		}
-		from = s.to
+		start = s.end
 	}
-	if len(silent) == 0 || from < total {
-		list = append(list, stretch{from, total})
+	if len(silent) == 0 || start < total {
+		list = append(list, section{start, total})
 	}
 	return list
 }
 
 // Silences say how silences are cut, milliseconds.
 type Silences struct {
-	Middle      int // on each side of one between sounds, found in windows of this; 0: not cut
-	Lead, Trail int // at the beginning and the end
+	// Middle is what stays on each side of one between sounds, found in windows of this length; 0:
+	// these are not cut.
+	Middle int
+
+	// Lead and Trail are what stays at the beginning and at the end.
+	Lead  int
+	Trail int
 }
 
-// usual are OmniVoice's: a second between sounds.
-var usual = Silences{Middle: 500, Lead: 100, Trail: 100}
+// omniVoiceSilences are OmniVoice's: a second between sounds.
+var omniVoiceSilences = Silences{Middle: 500, Lead: 100, Trail: 100}
 
 // Cut returns a sound with shorter silences. A sound of silence alone may become empty.
 func (s Silences) Cut(sound []float32, rate int) []float32 {
@@ -107,33 +125,47 @@ func (s Silences) Cut(sound []float32, rate int) []float32 {
 		x[i] = int32(max(-32768, min(float64(v)*32768, 32767)))
 	}
 	c := newClip(x, rate)
-	if total := c.length(); s.Middle > 0 && total >= s.Middle {
-		keep := c.loud(s.Middle)
-		for i := range keep {
-			keep[i].from, keep[i].to = keep[i].from-s.Middle, keep[i].to+s.Middle
-			if i > 0 && keep[i].from < keep[i-1].to {
-				middle := (keep[i-1].to + keep[i].from) >> 1 // rounded down
-				keep[i-1].to, keep[i].from = middle, middle
-			}
-		}
-		var out []int32
-		for _, k := range keep {
-			out = append(out, c.piece(max(k.from, 0), min(k.to, total))...)
-		}
-		c = newClip(out, rate)
+	if s.Middle > 0 && c.length() >= s.Middle {
+		c = newClip(c.cutMiddle(s.Middle), rate)
 	}
-	for _, kept := range []int{s.Lead, s.Trail} {
-		total, t := c.length(), 0
-		for t < total && c.quiet(t, min(t+10, total)) {
-			t += 10
-		}
-		out := c.piece(max(0, min(t, total)-kept), total)
-		slices.Reverse(out)
-		c = newClip(out, rate)
+
+	// The end is cut as the beginning is, of the sound backwards.
+	for _, keep := range []int{s.Lead, s.Trail} {
+		x := c.cutLead(keep)
+		slices.Reverse(x)
+		c = newClip(x, rate)
 	}
-	out := make([]float32, len(c.x))
+	shorter := make([]float32, len(c.x))
 	for i, v := range c.x {
-		out[i] = float32(v) / 32768
+		shorter[i] = float32(v) / 32768
 	}
-	return out
+	return shorter
+}
+
+// cutMiddle returns the sound with at most keep milliseconds on each side of a silence.
+func (c *clip) cutMiddle(keep int) (samples []int32) {
+	sections := c.loudSections(keep)
+	for i := range sections {
+		sections[i].start -= keep
+		sections[i].end += keep
+		if i > 0 && sections[i].start < sections[i-1].end {
+			middle := (sections[i-1].end + sections[i].start) >> 1 // rounded down
+			sections[i-1].end = middle
+			sections[i].start = middle
+		}
+	}
+	for _, s := range sections {
+		samples = append(samples, c.piece(max(s.start, 0), min(s.end, c.length()))...)
+	}
+	return samples
+}
+
+// cutLead returns the sound with at most keep milliseconds of silence at its beginning.
+func (c *clip) cutLead(keep int) []int32 {
+	total := c.length()
+	silent := 0
+	for silent < total && c.isSilent(silent, min(silent+10, total)) {
+		silent += 10
+	}
+	return c.piece(max(0, min(silent, total)-keep), total)
 }

@@ -107,7 +107,7 @@ func TestWriters(t *testing.T) {
 	x[7], x[8] = 2, -2 // too loud
 	var want []int16
 	for _, v := range x {
-		want = append(want, sample(v))
+		want = append(want, toInt16(v))
 	}
 	require.Equal(t, []int16{32767, -32767}, want[7:9])
 	for _, format := range Formats {

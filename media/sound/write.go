@@ -48,20 +48,21 @@ func NewWriter(w io.Writer, format string, rate, samples int) (Writer, error) {
 	return nil, param.Unknown("format", format, Formats)
 }
 
-// sample returns the 16 bit number of a sample.
-func sample(x float32) int16 {
+// toInt16 returns the 16 bit number of a sample.
+func toInt16(x float32) int16 {
 	return int16(math.RoundToEven(max(-1, min(float64(x), 1)) * math.MaxInt16))
 }
 
+// pcm writes numbers without a header.
 type pcm struct {
 	w     io.Writer
-	bytes []byte
+	bytes []byte // memory of one call
 }
 
 func (p *pcm) Write(x []float32) error {
 	p.bytes = p.bytes[:0]
 	for _, v := range x {
-		p.bytes = binary.LittleEndian.AppendUint16(p.bytes, uint16(sample(v)))
+		p.bytes = binary.LittleEndian.AppendUint16(p.bytes, uint16(toInt16(v)))
 	}
 	_, err := p.w.Write(p.bytes)
 	return err
@@ -73,14 +74,18 @@ func (p *pcm) Close() error { return nil }
 // a stream.
 type wav struct {
 	pcm
-	rate, written, samples int
+	rate    int
+	samples int // that the header says, -1 if it is unknown
+	written int // samples
 }
 
-const wavHeader = 44 // bytes
+// wavHeader is the length of the header in bytes.
+const wavHeader = 44
 
+// header returns the header of a file with a number of samples, -1 if it is unknown.
 func (f *wav) header(samples int) []byte {
-	const most = math.MaxUint32
-	size := uint32(most - wavHeader + 8)
+	const maxSize = math.MaxUint32
+	size := uint32(maxSize - wavHeader + 8)
 	if samples >= 0 && 2*int64(samples) < int64(size) {
 		size = uint32(2 * samples)
 	}
@@ -100,8 +105,8 @@ func (f *wav) Write(x []float32) error {
 }
 
 func (f *wav) Close() error {
-	if at, ok := f.w.(io.WriterAt); ok && f.written != f.samples {
-		_, err := at.WriteAt(f.header(f.written), 0)
+	if file, ok := f.w.(io.WriterAt); ok && f.written != f.samples {
+		_, err := file.WriteAt(f.header(f.written), 0)
 		return err
 	}
 	return nil
@@ -117,13 +122,19 @@ type flacFile struct {
 const flacBlock = 4096
 
 func newFLAC(w io.Writer, rate, samples int) (*flacFile, error) {
-	info := &meta.StreamInfo{BlockSizeMin: flacBlock, BlockSizeMax: flacBlock, NChannels: 1,
-		SampleRate: uint32(rate), BitsPerSample: 16, NSamples: uint64(max(samples, 0))}
-	to := io.Writer(onlyWriter{w})
-	if at, ok := w.(io.WriterAt); ok {
-		to = &seeker{onlyWriter{w}, at, -1}
+	info := &meta.StreamInfo{
+		BlockSizeMin:  flacBlock,
+		BlockSizeMax:  flacBlock,
+		NChannels:     1,
+		SampleRate:    uint32(rate),
+		BitsPerSample: 16,
+		NSamples:      uint64(max(samples, 0)),
 	}
-	e, err := flac.NewEncoder(to, info)
+	target := io.Writer(onlyWriter{w})
+	if file, ok := w.(io.WriterAt); ok {
+		target = &seeker{onlyWriter: onlyWriter{w}, file: file, offset: -1}
+	}
+	e, err := flac.NewEncoder(target, info)
 	return &flacFile{e: e}, err
 }
 
@@ -133,8 +144,8 @@ type onlyWriter struct{ io.Writer }
 // seeker lets the encoder write its header again.
 type seeker struct {
 	onlyWriter
-	file io.WriterAt
-	at   int64 // -1: at the end
+	file   io.WriterAt
+	offset int64 // of the next Write; -1: at the end
 }
 
 // Seek implements io.Seeker, for places from the beginning.
@@ -142,22 +153,22 @@ func (s *seeker) Seek(offset int64, whence int) (int64, error) {
 	if whence != io.SeekStart {
 		return 0, fmt.Errorf("sound: seek from %d, want from the beginning", whence)
 	}
-	s.at = offset
+	s.offset = offset
 	return offset, nil
 }
 
 func (s *seeker) Write(p []byte) (int, error) {
-	if s.at < 0 {
+	if s.offset < 0 {
 		return s.onlyWriter.Write(p)
 	}
-	n, err := s.file.WriteAt(p, s.at)
-	s.at += int64(n)
+	n, err := s.file.WriteAt(p, s.offset)
+	s.offset += int64(n)
 	return n, err
 }
 
 func (f *flacFile) Write(x []float32) error {
 	for _, v := range x {
-		f.pending = append(f.pending, int32(sample(v)))
+		f.pending = append(f.pending, int32(toInt16(v)))
 		if len(f.pending) == flacBlock {
 			if err := f.flush(); err != nil {
 				return err
