@@ -43,7 +43,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Head:      backend.Head{W: l.Matrix(&m.Table, n), Outcomes: n},
 		Passes:    model.Passes{Backend: m.b, Layers: []kvcache.Layer{{Heads: 1, HeadDim: width}}}}
 	m.table = l.Table(&m.Table)
-	text, from, err := src.Tokenizer("")()
+	text, from, err := src.StartTokenizer("")()
 	err = cmp.Or(err, l.Err())
 	info := model.Info{Architecture: "glance", Tokenizer: from}
 	return &model.Loaded{Denoiser: net, Kind: model.KindText, Tokenizer: text, Info: info}, err
