@@ -80,21 +80,23 @@ func SelfBLEU(samples [][]int32, n int) float64 {
 	slices.Sort(lengths)
 	var sum float64
 	for i, s := range samples {
-		sum += brevity(len(s), lengths) * math.Exp(logs[i]/float64(n))
+		sum += brevityPenalty(len(s), lengths) * math.Exp(logs[i]/float64(n))
 	}
 	return sum / float64(len(samples))
 }
 
-// mostUsed is how often a gram occurs in the sample that has it most often, and in the second one.
-type mostUsed struct {
-	sample        int
-	times, second int
+// gramCounts is how often a gram occurs in the sample that has it most often, and in the second
+// one. With both, each sample is compared with all others without looking at each pair.
+type gramCounts struct {
+	sample int // that has it most often
+	times  int
+	second int
 }
 
 // addPrecisions adds the log of each sample's n-gram precision: the share of its grams that some
 // other sample has at least as often.
 func addPrecisions(logs []float64, samples [][]int32, n int) {
-	most := map[string]mostUsed{}
+	most := map[string]gramCounts{}
 	counts := make([]map[string]int, len(samples))
 	for i, s := range samples {
 		counts[i] = map[string]int{}
@@ -103,7 +105,7 @@ func addPrecisions(logs []float64, samples [][]int32, n int) {
 			m := most[gram]
 			switch {
 			case c > m.times:
-				m = mostUsed{i, c, m.times}
+				m = gramCounts{i, c, m.times}
 			case c > m.second:
 				m.second = c
 			}
@@ -132,20 +134,22 @@ func addPrecisions(logs []float64, samples [][]int32, n int) {
 	}
 }
 
-// brevity returns BLEU's penalty for a sample of length n that is shorter than the closest other
-// length, the shorter of two equally close ones. lengths are those of all samples, sorted, two or
-// more.
-func brevity(n int, lengths []int) float64 {
-	own, _ := slices.BinarySearch(lengths, n)
+// brevityPenalty returns BLEU's penalty for a sample of length n that is shorter than the closest
+// other length, the shorter of two equally close ones. lengths are those of all samples, sorted,
+// two or more.
+func brevityPenalty(n int, lengths []int) float64 {
+	i, _ := slices.BinarySearch(lengths, n) // the sample's own place
 	last := len(lengths) - 1
-	switch {
-	case n == 0:
+	if n == 0 {
 		return 0
-	// another sample has this length, or all are shorter
-	case own < last && lengths[own+1] == n, own == last:
-		return 1
-	case own > 0 && n-lengths[own-1] <= lengths[own+1]-n:
+	}
+	isLongest := i == last
+	if isLongest || lengths[i+1] == n {
 		return 1
 	}
-	return math.Exp(1 - float64(lengths[own+1])/float64(n))
+	longer := lengths[i+1]
+	if i > 0 && n-lengths[i-1] <= longer-n {
+		return 1 // a shorter one is as close
+	}
+	return math.Exp(1 - float64(longer)/float64(n))
 }

@@ -38,13 +38,16 @@ func Permutation(seed uint32, n int) []int {
 // because the mean KL is mean_x sum_y p log p - sum_y q log q, where q is the mean of p. One
 // goroutine at a time may use one.
 type InceptionScore struct {
-	split   []uint16 // of each image
-	next    int
 	classes int
-	count   []int
-	sum     [][]float64 // of p, by split
-	plogp   []float64
-	p       []float64
+	split   []uint16 // of each image
+	next    int      // image that Add counts next
+
+	// count, sum and plogp are those of each split: images, sums of p, and sums of p log p.
+	count []int
+	sum   [][]float64
+	plogp []float64
+
+	p []float64 // [classes], of the current image
 }
 
 // NewInceptionScore returns an empty score for n images in splits of equal sizes: order has the

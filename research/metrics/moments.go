@@ -21,13 +21,13 @@ type Gaussian struct {
 // batched: they are merged in blocks of fixed size with the update of Chan, Golub & LeVeque 1983,
 // which does not cancel as sums of squares do. One goroutine at a time may use one.
 type Moments struct {
-	n       int
+	n       int // features that were merged
 	mean    []float64
 	scatter blas64.Symmetric // sum of (x-mean)(x-mean)^T, upper triangle
 
-	block  blas64.General // rows not yet merged
-	filled int
-	delta  []float64
+	block  blas64.General // features that are not yet merged
+	filled int            // rows of block in use
+	delta  []float64      // [width], used by merge
 }
 
 // blockRows is the number of features merged at once.
@@ -152,7 +152,7 @@ func traceOfRoot(a, b *mat.SymDense) (float64, error) {
 			}
 		}
 	}
-	l, m := factor(a), factor(b)
+	l, m := factorCovariance(a), factorCovariance(b)
 	if l == nil || m == nil {
 		return 0, nil
 	}
@@ -169,9 +169,9 @@ func traceOfRoot(a, b *mat.SymDense) (float64, error) {
 	return sum, nil
 }
 
-// factor returns L [n, rank] with A = L L^T, nil for A = 0, from a pivoted Cholesky factorisation,
-// which stops at the rank of a singular A.
-func factor(a *mat.SymDense) *mat.Dense {
+// factorCovariance returns L [n, rank] with A = L L^T, nil for A = 0, from a pivoted Cholesky
+// factorisation, which stops at the rank of a singular A.
+func factorCovariance(a *mat.SymDense) *mat.Dense {
 	var cholesky mat.PivotedCholesky
 	cholesky.Factorize(a, -1) // false for a singular A
 	n, rank := a.SymmetricDim(), cholesky.Rank()

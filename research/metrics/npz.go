@@ -24,8 +24,8 @@ import (
 // MaxWidth is the largest feature width in a statistics file. Inception's is 2048.
 const MaxWidth = 4096
 
-// magic begins an .npy file.
-const magic = "\x93NUMPY"
+// npyMagic begins an .npy file.
+const npyMagic = "\x93NUMPY"
 
 // maxArray is the largest .npy file in bytes: a header, and a matrix.
 const maxArray = 1<<16 + 8*MaxWidth*MaxWidth
@@ -69,8 +69,8 @@ func WriteStats(w io.Writer, g Gaussian) error {
 // Python dictionary padded so that the data starts at a multiple of 64.
 func arrayHeader(shape string) []byte {
 	dict := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': %s, }", shape)
-	padding := -(len(magic) + 4 + len(dict) + 1) & 63
-	h := binary.LittleEndian.AppendUint16([]byte(magic+"\x01\x00"), uint16(len(dict)+padding+1))
+	padding := -(len(npyMagic) + 4 + len(dict) + 1) & 63
+	h := binary.LittleEndian.AppendUint16([]byte(npyMagic+"\x01\x00"), uint16(len(dict)+padding+1))
 	h = append(append(h, dict...), bytes.Repeat([]byte{' '}, padding)...)
 	return append(h, '\n')
 }
@@ -163,7 +163,7 @@ var (
 
 // parseArray reads numpy's format (numpy.lib.format, versions 1.0 to 3.0).
 func parseArray(data []byte, dims int) (values []float64, width int, err error) {
-	if len(data) < 12 || string(data[:6]) != magic {
+	if len(data) < 12 || string(data[:6]) != npyMagic {
 		return nil, 0, errors.New("not numpy's format")
 	}
 	start, n := 12, int(binary.LittleEndian.Uint32(data[8:]))
@@ -179,7 +179,8 @@ func parseArray(data []byte, dims int) (values []float64, width int, err error) 
 	header, body := data[start:start+n], data[start+n:]
 	descr, shape := descrEntry.FindSubmatch(header), shapeEntry.FindSubmatch(header)
 	if descr == nil || shape == nil || (dims == 2) != (len(shape[2]) > 0) {
-		return nil, 0, fmt.Errorf("header is %.200q, want <f8 or <f4 and a shape of %d dimensions", header,
+		return nil, 0, fmt.Errorf("header is %.200q, want <f8 or <f4 and a shape of %d dimensions",
+			header,
 			dims)
 	}
 	count := 1

@@ -70,26 +70,27 @@ type Retokenizer struct {
 // MDLM's code also counts the first padding token, as an end of text, for texts shorter than the
 // longest of their batch; here a text's score does not depend on the others.
 func (p *Perplexity) AddTexts(ctx context.Context, j Judge, texts []string, o Retokenizer) error {
-	all := make([][]int32, len(texts))
+	tokens := make([][]int32, len(texts))
 	for i, text := range texts {
 		ids, err := o.Tokenizer.EncodeSpecial(text)
 		if err != nil {
 			return fmt.Errorf("text %d: %w", i, err)
 		}
-		all[i] = ids[:min(len(ids), j.Context())]
+		tokens[i] = ids[:min(len(ids), j.Context())]
 	}
-	nll, err := j.Score(ctx, all)
+	nll, err := j.Score(ctx, tokens)
 	if err != nil {
 		return err
 	}
-	for i, ids := range all {
-		ended := false
+	for i, ids := range tokens {
+		hasEnded := false
 		var counted []float64
 		for k, id := range ids {
-			if k > 0 && (id != o.EOS || !ended) {
+			isEnd := id == o.EOS
+			if k > 0 && (!isEnd || !hasEnded) {
 				counted = append(counted, nll[i][k-1])
 			}
-			ended = ended || id == o.EOS
+			hasEnded = hasEnded || isEnd
 		}
 		p.Add(counted)
 	}

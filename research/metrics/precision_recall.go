@@ -34,29 +34,30 @@ func PrecisionRecall(ctx context.Context, real, generated [][]float32, k int) (p
 			}
 		}
 	}
-	near, err := radii(ctx, real, k)
+	realRadii, err := neighbourRadii(ctx, real, k)
 	if err != nil {
 		return 0, 0, err
 	}
-	far, err := radii(ctx, generated, k)
+	generatedRadii, err := neighbourRadii(ctx, generated, k)
 	if err != nil {
 		return 0, 0, err
 	}
-	precise, recalled := make([]bool, len(generated)), make([]bool, len(real))
+	isPrecise := make([]bool, len(generated))
+	isRecalled := make([]bool, len(real))
 	err = eachDistance(ctx, real, generated, func(i, j int, d float64) {
-		precise[j] = precise[j] || d <= near[i]
-		recalled[i] = recalled[i] || d <= far[j]
+		isPrecise[j] = isPrecise[j] || d <= realRadii[i]
+		isRecalled[i] = isRecalled[i] || d <= generatedRadii[j]
 	})
-	return share(precise), share(recalled), err
+	return shareOfTrue(isPrecise), shareOfTrue(isRecalled), err
 }
 
-// radii returns, for each member of a set, the squared distance from its k-th nearest neighbour in
-// the set.
-func radii(ctx context.Context, set [][]float32, k int) ([]float64, error) {
+// neighbourRadii returns, for each member of a set, the squared distance from its k-th nearest
+// neighbour in the set.
+func neighbourRadii(ctx context.Context, set [][]float32, k int) ([]float64, error) {
 	nearest := make([][]float64, len(set))
 	err := eachDistance(ctx, set, set, func(i, j int, d float64) {
 		if i != j {
-			nearest[i] = keepLeast(nearest[i], d, k)
+			nearest[i] = insertLeast(nearest[i], d, k)
 		}
 	})
 	if err != nil {
@@ -69,18 +70,18 @@ func radii(ctx context.Context, set [][]float32, k int) ([]float64, error) {
 	return radius, nil
 }
 
-func share(in []bool) float64 {
+func shareOfTrue(list []bool) float64 {
 	n := 0
-	for _, b := range in {
+	for _, b := range list {
 		if b {
 			n++
 		}
 	}
-	return float64(n) / float64(len(in))
+	return float64(n) / float64(len(list))
 }
 
-// keepLeast inserts d into the ascending k least values.
-func keepLeast(least []float64, d float64, k int) []float64 {
+// insertLeast inserts d into the ascending k least values.
+func insertLeast(least []float64, d float64, k int) []float64 {
 	if len(least) == k && d >= least[k-1] {
 		return least
 	}
@@ -94,7 +95,7 @@ const tile = 256
 
 // eachDistance visits the squared distances of all pairs, |a|^2 + |b|^2 - 2ab by blocks.
 func eachDistance(ctx context.Context, as, bs [][]float32, visit func(i, j int, d float64)) error {
-	a, b := newBlock(as), newBlock(bs)
+	a, b := newFeatureBlock(as), newFeatureBlock(bs)
 	products := blas64.General{Stride: tile, Data: make([]float64, tile*tile)}
 	for i := 0; i < len(as); i += tile {
 		if err := ctx.Err(); err != nil {
@@ -115,20 +116,22 @@ func eachDistance(ctx context.Context, as, bs [][]float32, visit func(i, j int, 
 	return nil
 }
 
-// block is a few features in float64 and their squared lengths.
-type block struct {
+// featureBlock is a few features in float64 and their squared lengths.
+type featureBlock struct {
 	rows  blas64.General
 	norms []float64
 }
 
-func newBlock(features [][]float32) *block {
+func newFeatureBlock(features [][]float32) *featureBlock {
 	width := len(features[0])
-	return &block{rows: blas64.General{Cols: width, Stride: max(width, 1),
+	return &featureBlock{rows: blas64.General{Cols: width, Stride: max(width, 1),
 		Data: make([]float64, tile*width)}}
 }
 
-func (b *block) fill(features [][]float32) {
-	b.rows.Rows, b.norms = len(features), b.norms[:0]
+// fill replaces the features.
+func (b *featureBlock) fill(features [][]float32) {
+	b.rows.Rows = len(features)
+	b.norms = b.norms[:0]
 	for i, f := range features {
 		var sum float64
 		for j, v := range f {

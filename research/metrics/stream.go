@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"slices"
 
 	"unmask/media/images"
 )
@@ -16,48 +17,55 @@ type Extractor interface {
 // readAhead is the number of images that are decoded while the same number are computed.
 const readAhead = 8
 
-type read struct {
-	list []*images.Image
-	err  error
+// imageGroup is a few decoded images, or the error of one of them.
+type imageGroup struct {
+	images []*images.Image
+	err    error
 }
 
 // EachFeature visits the features of PNG files in their order. It holds a few images at a time,
-// however many there are. An error names the file.
+// however many there are: the next group is decoded while the features of one are computed. An
+// error names the file.
 func EachFeature(ctx context.Context, x Extractor, files []string,
 	visit func(i int, features, logits []float32) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	groups := make(chan read)
+	groups := make(chan imageGroup)
 	go func() {
 		defer close(groups)
-		for first := 0; first < len(files); first += readAhead {
-			var g read
-			for _, name := range files[first:min(first+readAhead, len(files))] {
-				p, err := images.Read(name)
-				if g.err = err; err != nil {
-					break
-				}
-				g.list = append(g.list, p)
-			}
+		for names := range slices.Chunk(files, readAhead) {
 			select {
-			case groups <- g:
+			case groups <- readGroup(names):
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	done := 0
+
+	visited := 0
 	for g := range groups {
 		if g.err != nil {
 			return g.err
 		}
-		err := x.Features(ctx, g.list, func(i int, features, logits []float32) error {
-			return visit(done+i, features, logits)
+		err := x.Features(ctx, g.images, func(i int, features, logits []float32) error {
+			return visit(visited+i, features, logits)
 		})
 		if err != nil {
 			return err
 		}
-		done += len(g.list)
+		visited += len(g.images)
 	}
 	return ctx.Err()
+}
+
+func readGroup(names []string) (g imageGroup) {
+	for _, name := range names {
+		p, err := images.Read(name)
+		if err != nil {
+			g.err = err
+			break
+		}
+		g.images = append(g.images, p)
+	}
+	return g
 }

@@ -16,24 +16,24 @@ import (
 	"unmask/param"
 )
 
-// IsRight reports whether a text is the right answer. A choice is checked by its index, see Task,
-// and a program is not checked: for these kinds Right returns false.
+// IsRight reports whether a text is the right answer. A choice is checked by its index, see task,
+// and a program is not checked, because it would have to run: for these kinds it is false.
 func (it *Item) IsRight(text string) (bool, error) {
 	switch it.Kind {
 	case "number":
-		want, err := number(it.Answer)
+		want, err := answerNumber(it.Answer)
 		got := lastNumber(text)
 		return err == nil && got != nil && got.Cmp(want) == 0, err
 	case "exact":
-		want, err := texts(it.Answer)
+		want, err := answerTexts(it.Answer)
 		return slices.Contains(want, strings.TrimSpace(text)), err
 	case "json":
-		return it.rightJSON(text)
+		return it.isRightJSON(text)
 	case "sudoku", "latin-square":
 		puzzle, err := readGrid(it.Puzzle, it.Kind == "sudoku")
-		return err == nil && puzzle.solvedBy(text), err
+		return err == nil && puzzle.isSolvedBy(text), err
 	case "waiting-line":
-		return it.rightLine(text)
+		return it.isRightLine(text)
 	}
 	return false, nil
 }
@@ -41,25 +41,28 @@ func (it *Item) IsRight(text string) (bool, error) {
 var numeral = regexp.MustCompile(`[-+]?((\d{1,3}(,\d{3})+|\d+)(\.\d+)?|\.\d+)([eE][-+]?\d+)?`)
 
 // lastNumber returns the number after the last ####, or the last number of the text; nil if there
-// is none. Thousands may be separated by commas, and 1e3 is 1000.
+// is none. Thousands may be separated by commas, and 1e3 is 1000. The last one counts because a
+// model reasons before it answers.
 func lastNumber(text string) *big.Rat {
-	if at := strings.LastIndex(text, "####"); at >= 0 {
-		return rational(numeral.FindString(text[at:]))
+	if mark := strings.LastIndex(text, "####"); mark >= 0 {
+		return parseRational(numeral.FindString(text[mark:]))
 	}
-	all := numeral.FindAllString(text, -1)
-	if len(all) == 0 {
+	numbers := numeral.FindAllString(text, -1)
+	if len(numbers) == 0 {
 		return nil
 	}
-	return rational(all[len(all)-1])
+	return parseRational(numbers[len(numbers)-1])
 }
 
-func rational(text string) *big.Rat {
-	x, _ := new(big.Rat).SetString(strings.ReplaceAll(text, ",", "")) // nil where there is none
+// parseRational returns an exact number, nil for a text that is none. Floats would make 0.1 and
+// 1/10 different answers.
+func parseRational(text string) *big.Rat {
+	x, _ := new(big.Rat).SetString(strings.ReplaceAll(text, ",", ""))
 	return x
 }
 
-// number returns the number of an answer.
-func number(answer json.RawMessage) (*big.Rat, error) {
+// answerNumber returns the number of an answer.
+func answerNumber(answer json.RawMessage) (*big.Rat, error) {
 	text := string(answer)
 	if len(answer) > 0 && answer[0] == '"' {
 		if err := json.Unmarshal(answer, &text); err != nil {
@@ -69,21 +72,21 @@ func number(answer json.RawMessage) (*big.Rat, error) {
 	if x := lastNumber(text); x != nil {
 		return x, nil
 	}
-	return nil, wrong("answer", answer, "a number, or a text that ends with one")
+	return nil, wrongAnswer("answer", answer, "a number, or a text that ends with one")
 }
 
-// texts returns an answer that is a text or a list of texts, without spaces around them.
-func texts(answer json.RawMessage) (list []string, err error) {
-	var one string
-	if json.Unmarshal(answer, &one) == nil {
-		list = []string{one}
-	} else if json.Unmarshal(answer, &list) != nil || len(list) == 0 {
-		return nil, wrong("answer", answer, "a text or a list of texts")
+// answerTexts returns an answer that is a text or a list of texts, without spaces around them.
+func answerTexts(answer json.RawMessage) (texts []string, err error) {
+	var single string
+	if json.Unmarshal(answer, &single) == nil {
+		texts = []string{single}
+	} else if json.Unmarshal(answer, &texts) != nil || len(texts) == 0 {
+		return nil, wrongAnswer("answer", answer, "a text or a list of texts")
 	}
-	for i := range list {
-		list[i] = strings.TrimSpace(list[i])
+	for i := range texts {
+		texts[i] = strings.TrimSpace(texts[i])
 	}
-	return list, nil
+	return texts, nil
 }
 
 // rightChoice returns the index of the right choice.
@@ -96,11 +99,12 @@ func (it *Item) rightChoice() (int, error) {
 	case json.Unmarshal(it.Answer, &text) == nil && slices.Contains(it.Choices, text):
 		return slices.Index(it.Choices, text), nil
 	}
-	return 0, wrong("answer", it.Answer, fmt.Sprintf("0 to %d, or the text of a choice",
+	return 0, wrongAnswer("answer", it.Answer, fmt.Sprintf("0 to %d, or the text of a choice",
 		len(it.Choices)-1))
 }
 
-func wrong(name string, found json.RawMessage, want string) error {
+// wrongAnswer is the error of an item's field that its kind does not allow.
+func wrongAnswer(name string, found json.RawMessage, want string) error {
 	text := fmt.Sprintf("%.40s", found)
 	if found == nil {
 		text = "missing"
@@ -108,10 +112,10 @@ func wrong(name string, found json.RawMessage, want string) error {
 	return &param.Error{Name: name, Found: text, Want: want, Reason: param.WrongType}
 }
 
-// rightJSON reports whether a text is one JSON value, which the schema allows and which equals the
-// answer, where there are such. Numbers are compared by value, and objects without an order.
-func (it *Item) rightJSON(text string) (bool, error) {
-	got, err := value([]byte(text))
+// isRightJSON reports whether a text is one JSON value, which the schema allows and which equals
+// the answer, where there are such. Numbers are compared by value, and objects without an order.
+func (it *Item) isRightJSON(text string) (bool, error) {
+	got, err := decodeJSON([]byte(text))
 	if err != nil {
 		return false, nil
 	}
@@ -132,12 +136,12 @@ func (it *Item) rightJSON(text string) (bool, error) {
 	if it.Answer == nil {
 		return true, nil
 	}
-	want, err := value(it.Answer)
+	want, err := decodeJSON(it.Answer)
 	return err == nil && reflect.DeepEqual(got, want), err
 }
 
-// value returns one JSON value, with numbers in lowest terms.
-func value(data []byte) (any, error) {
+// decodeJSON returns one JSON value, with numbers in lowest terms.
+func decodeJSON(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	var v any
@@ -147,43 +151,45 @@ func value(data []byte) (any, error) {
 	if d.More() {
 		return nil, errors.New("more than one value")
 	}
-	return exact(v), nil
+	return normalizeNumbers(v), nil
 }
 
-// exact returns a value with its numbers as texts that are equal where the numbers are.
-func exact(v any) any {
+// normalizeNumbers returns a value with its numbers as texts that are equal where the numbers are.
+func normalizeNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
-		if x := rational(v.String()); x != nil {
+		if x := parseRational(v.String()); x != nil {
 			return x.RatString()
 		}
 	case []any:
 		for i := range v {
-			v[i] = exact(v[i])
+			v[i] = normalizeNumbers(v[i])
 		}
 	case map[string]any:
 		for name := range v {
-			v[name] = exact(v[name])
+			v[name] = normalizeNumbers(v[name])
 		}
 	}
 	return v
 }
 
-// rightLine reports whether a text has the names of the answer in order, separated by commas or
+// isRightLine reports whether a text has the names of the answer in order, separated by commas or
 // line breaks; where Line is given, in any order but that one.
-func (it *Item) rightLine(text string) (bool, error) {
-	want, err := texts(it.Answer)
+func (it *Item) isRightLine(text string) (bool, error) {
+	want, err := answerTexts(it.Answer)
 	if err != nil {
 		return false, err
 	}
+	text = strings.TrimRight(strings.TrimSpace(text), ".")
+	isSeparator := func(r rune) bool { return r == ',' || r == '\n' }
 	var got []string
-	for name := range strings.FieldsFuncSeq(strings.TrimRight(strings.TrimSpace(text), "."),
-		func(r rune) bool { return r == ',' || r == '\n' }) {
+	for name := range strings.FieldsFuncSeq(text, isSeparator) {
 		got = append(got, strings.TrimSpace(name))
 	}
 	if it.Line == nil {
 		return slices.Equal(got, want), nil
 	}
-	return !slices.Equal(got, it.Line) &&
-		slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))), nil
+	isShuffled := !slices.Equal(got, it.Line)
+	hasAllNames := slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))
+	return isShuffled && hasAllNames, nil
 }

@@ -7,11 +7,12 @@ import (
 	"unmask/param"
 )
 
-// grid is a puzzle: a square of the digits 1 to its size, 0 where one is missing. Each row and each
-// column has every digit once; with boxes, so has each box.
+// grid is a puzzle: a square of the digits 1 to its size. Each row and each column has every digit
+// once; with boxes, so has each box.
 type grid struct {
-	size, box int // box is the side of a box, 0 for none
-	cells     []int
+	size  int
+	box   int   // side of a box, 0 for none
+	cells []int // row by row, 0 where a digit is missing
 }
 
 // readGrid reads a puzzle: a row a line, with "." for what is missing.
@@ -41,8 +42,8 @@ func readGrid(text string, boxes bool) (grid, error) {
 	return g, nil
 }
 
-// fits reports whether a digit may stand in a cell, given the others.
-func (g grid) fits(cell, digit int) bool {
+// canHold reports whether a digit may stand in a cell, given the others.
+func (g grid) canHold(cell, digit int) bool {
 	row, column := cell/g.size, cell%g.size
 	for other, d := range g.cells {
 		if d != digit || other == cell {
@@ -56,8 +57,9 @@ func (g grid) fits(cell, digit int) bool {
 	return true
 }
 
-// solvedBy reports whether the digits of a text are a solution, by rows; all else in it is ignored.
-func (g grid) solvedBy(text string) bool {
+// isSolvedBy reports whether the digits of a text are a solution, by rows; all else in it is
+// ignored.
+func (g grid) isSolvedBy(text string) bool {
 	solution := g
 	solution.cells = nil
 	for _, c := range text {
@@ -69,7 +71,7 @@ func (g grid) solvedBy(text string) bool {
 		return false
 	}
 	for i, d := range solution.cells {
-		if d < 1 || d > g.size || g.cells[i] != 0 && g.cells[i] != d || !solution.fits(i, d) {
+		if d < 1 || d > g.size || g.cells[i] != 0 && g.cells[i] != d || !solution.canHold(i, d) {
 			return false
 		}
 	}

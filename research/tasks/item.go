@@ -40,58 +40,60 @@ type Item struct {
 var Kinds = []string{"number", "exact", "choice", "json", "sudoku", "latin-square", "waiting-line",
 	"python"}
 
-// fields are the names of an item's fields in a line; all others are those of its Input.
-var fields = []string{"id", "kind", "answer", "choices", "puzzle", "line"}
+// itemFields are the names of an item's fields in a line; all others are those of its Input.
+var itemFields = []string{"id", "kind", "answer", "choices", "puzzle", "line"}
 
 // MarshalJSON writes the fields of the request beside the others.
 func (it Item) MarshalJSON() ([]byte, error) {
-	all := map[string]json.RawMessage{}
-	if err := json.Unmarshal(it.Input, &all); err != nil {
+	merged := map[string]json.RawMessage{}
+	if err := json.Unmarshal(it.Input, &merged); err != nil {
 		return nil, err
 	}
-	type plain Item // without this method
-	own, err := json.Marshal(plain(it))
-	if err == nil {
-		err = json.Unmarshal(own, &all)
-	}
-	delete(all, "input")
+	type plainItem Item // without this method
+	itemJSON, err := json.Marshal(plainItem(it))
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(all)
+	if err := json.Unmarshal(itemJSON, &merged); err != nil {
+		return nil, err
+	}
+	delete(merged, "input")
+	return json.Marshal(merged)
 }
 
-// UnmarshalJSON reads a line.
+// UnmarshalJSON reads a line. What is not a field of the item belongs to its request, whose own
+// fields are checked when it is applied.
 func (it *Item) UnmarshalJSON(data []byte) error {
-	all, own := map[string]json.RawMessage{}, map[string]json.RawMessage{}
-	if err := json.Unmarshal(data, &all); err != nil {
+	request := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &request); err != nil {
 		return errors.New("no JSON object, want one")
 	}
-	for _, name := range fields {
-		if value, ok := all[name]; ok {
-			own[name] = value
-			delete(all, name)
+	item := map[string]json.RawMessage{}
+	for _, name := range itemFields {
+		if value, ok := request[name]; ok {
+			item[name] = value
+			delete(request, name)
 		}
 	}
-	rest, err := json.Marshal(all)
+	input, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(own)
+	itemJSON, err := json.Marshal(item)
 	if err != nil {
 		return err
 	}
-	type plain Item // without this method
+	type plainItem Item // without this method
 	*it = Item{}
-	if err := jsonline.DecodeStrict(text, (*plain)(it)); err != nil {
+	if err := jsonline.DecodeStrict(itemJSON, (*plainItem)(it)); err != nil {
 		return err
 	}
-	it.Input = rest
-	return it.check()
+	it.Input = input
+	return it.checkAnswer()
 }
 
-// check returns an error for an item that has no right answer.
-func (it *Item) check() error {
+// checkAnswer returns an error for an item that has no right answer.
+func (it *Item) checkAnswer() error {
 	r, _, err := it.Input.ApplyTo(unmask.Request{})
 	if err != nil {
 		return err
@@ -119,9 +121,9 @@ func (it *Item) check() error {
 			return missing("answer", "a value, or a schema")
 		}
 	case "number":
-		_, err = number(it.Answer)
+		_, err = answerNumber(it.Answer)
 	case "exact", "waiting-line":
-		_, err = texts(it.Answer)
+		_, err = answerTexts(it.Answer)
 	case "choice":
 		_, err = it.rightChoice()
 	}
@@ -134,7 +136,7 @@ const maxLine = 16 << 20 // bytes
 func ReadItems(r io.Reader) (items []Item, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
-	seen := map[string]bool{}
+	ids := map[string]bool{}
 	for n := 1; lines.Scan(); n++ {
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
@@ -145,11 +147,11 @@ func ReadItems(r io.Reader) (items []Item, err error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		it.ID = cmp.Or(it.ID, fmt.Sprint(len(items)))
-		if seen[it.ID] {
+		if ids[it.ID] {
 			return nil, fmt.Errorf("line %d: id is %s, want one that no other line has", n,
 				param.Quote(it.ID))
 		}
-		seen[it.ID] = true
+		ids[it.ID] = true
 		items = append(items, it)
 	}
 	if err := lines.Err(); err != nil {

@@ -22,12 +22,16 @@ import (
 
 // task answers items with a model.
 type task struct {
-	model   *unmask.Model
-	items   []Item
-	base    unmask.Request
-	choices map[int]choice // what was measured; it does not depend on a sampler
+	model *unmask.Model
+	items []Item
+	base  unmask.Request // what the items leave out
+
+	// choices are those that were measured, by item. They do not depend on a sampler, so each is
+	// measured once for all points.
+	choices map[int]choice
 }
 
+// choice is the measured answer to an item of kind choice.
 type choice struct {
 	index  int
 	passes int
@@ -46,7 +50,7 @@ func New(m *unmask.Model, items []Item, base unmask.Request) (experiments.Task, 
 		r, _, _ := it.Input.ApplyTo(base)
 		messages = append(messages, r.Messages)
 	}
-	return experiments.Task{Kind: "text", Model: m.Denoiser, Run: t.run,
+	return experiments.Task{Kind: "text", Model: m.Denoiser, Run: t.answerPoint,
 		Note: m.TemplateNote(messages...)}, nil
 }
 
@@ -78,74 +82,90 @@ func PlanPoints(methods []experiments.Point, steps []int, items, chunk, batch in
 	return points
 }
 
-// run answers the items of a point. It is the Run of an experiments.Task.
-func (t *task) run(ctx context.Context, p experiments.Point,
+// answerPoint answers the items of a point. It is the Run of an experiments.Task.
+func (t *task) answerPoint(ctx context.Context, p experiments.Point,
 	progress func(share float64) bool) (experiments.Result, error) {
 	r := experiments.Result{Kind: "text", Point: p, Answers: make([]experiments.Answer, p.N)}
-	var made []int // indexes of the items that are generated
+	report := func(answered float64) error {
+		if progress != nil && !progress(answered/float64(p.N)) {
+			return experiments.ErrStopped
+		}
+		return nil
+	}
+
 	var requests []generate.Request
-	longest, done := 0, 0
+	var requestItems []int // of each request, the index in r.Answers
+	longest := 0
+	answered := 0
 	for i := range p.N {
 		it := &t.items[p.FirstIndex+i]
 		r.Answers[i] = experiments.Answer{ID: it.ID, Kind: it.Kind}
 		if it.Kind == "choice" { // without a run
-			if err := t.takeChoice(ctx, &r, i); err != nil {
+			if err := t.recordChoice(ctx, &r, i); err != nil {
 				return r, fmt.Errorf("item %s: %w", it.ID, err)
 			}
-			if done++; progress != nil && !progress(float64(done)/float64(p.N)) {
-				return r, experiments.ErrStopped
+			answered++
+			if err := report(float64(answered)); err != nil {
+				return r, err
 			}
 			continue
 		}
-		q, err := t.request(ctx, it, p)
+		q, err := t.prepareRequest(ctx, it, p)
 		if err != nil {
 			return r, fmt.Errorf("item %s: %w", it.ID, err)
 		}
-		q.Seed, q.Index = p.Seed, uint32(p.FirstIndex+i)
-		requests, made = append(requests, q), append(made, i)
+		q.Seed = p.Seed
+		q.Index = uint32(p.FirstIndex + i)
+		requests = append(requests, q)
+		requestItems = append(requestItems, i)
 		longest = max(longest, q.Length)
 	}
+
 	began := time.Now()
 	pool := generate.PoolOptions{Size: p.Batch, Length: longest}
 	for step, err := range generate.Each(ctx, t.model.Denoiser, pool, slices.Values(requests)) {
 		if err != nil {
 			return r, err
 		}
-		share := float64(done)
-		for _, part := range step.Sequences {
-			if !part.Done {
-				share += float64(part.N) / float64(max(part.Steps, 1))
+		unfinished := 0.0 // shares of the sequences at work
+		for _, s := range step.Sequences {
+			if !s.Done {
+				unfinished += float64(s.N) / float64(max(s.Steps, 1))
 				continue
 			}
-			if err := t.take(&r, made[part.Number], requests[part.Number], part); err != nil {
+			if err := t.recordAnswer(&r, requestItems[s.Number], requests[s.Number], s); err != nil {
 				return r, err
 			}
-			done++
-			share++
+			answered++
 		}
-		if progress != nil && !progress(share/float64(p.N)) {
-			return r, experiments.ErrStopped
+		if err := report(float64(answered) + unfinished); err != nil {
+			return r, err
 		}
 	}
-	if len(made) > 0 {
+	if len(requests) > 0 {
 		r.Seconds = []float64{time.Since(began).Seconds()}
 	}
+
 	n := float64(p.N)
-	r.Passes, r.HeadRows, r.PartialRows = r.Passes/n, r.HeadRows/n, r.PartialRows/n
+	r.Passes /= n
+	r.HeadRows /= n
+	r.PartialRows /= n
 	r.Metrics = experiments.AnswerMetrics(r.Answers)
 	return r, nil
 }
 
-// take notes the answer to item i of the point and its passes in r.
-func (t *task) take(r *experiments.Result, i int, q generate.Request, p generate.Progress) error {
-	it, a := &t.items[r.FirstIndex+i], &r.Answers[i]
-	a.Text, a.Tokens = t.answer(it, q, p.Tokens)
+// recordAnswer notes the answer to item i of the point, and its passes, in r.
+func (t *task) recordAnswer(r *experiments.Result, i int, q generate.Request,
+	p generate.Progress) error {
+	it := &t.items[r.FirstIndex+i]
+	a := &r.Answers[i]
+	a.Text, a.Tokens = t.readAnswer(it, q, p.Tokens)
 	if it.Kind != "python" {
-		right, err := it.IsRight(a.Text)
+		isRight, err := it.IsRight(a.Text)
 		if err != nil {
 			return fmt.Errorf("item %s: %w", it.ID, err)
 		}
-		a.Right = new(right)
+		a.Right = new(isRight)
 	}
 	a.Passes = p.Work.Full
 	r.Passes += float64(p.Work.Full)
@@ -154,16 +174,19 @@ func (t *task) take(r *experiments.Result, i int, q generate.Request, p generate
 	return nil
 }
 
-// takeChoice notes the choice of item i of the point and its passes in r.
-func (t *task) takeChoice(ctx context.Context, r *experiments.Result, i int) error {
-	it, a := &t.items[r.FirstIndex+i], &r.Answers[i]
-	c, err := t.choose(ctx, r.FirstIndex+i, r.Seed)
+// recordChoice notes the choice of item i of the point, and its passes, in r.
+func (t *task) recordChoice(ctx context.Context, r *experiments.Result, i int) error {
+	it := &t.items[r.FirstIndex+i]
+	best, err := t.choose(ctx, r.FirstIndex+i, r.Seed)
 	if err != nil {
 		return err
 	}
 	right, _ := it.rightChoice()
-	a.Text, a.Right, a.Passes = it.Choices[c.index], new(c.index == right), c.passes
-	r.Passes += float64(c.passes)
+	a := &r.Answers[i]
+	a.Text = it.Choices[best.index]
+	a.Right = new(best.index == right)
+	a.Passes = best.passes
+	r.Passes += float64(best.passes)
 	return nil
 }
 
@@ -175,37 +198,41 @@ func ProgramFiles(results []experiments.Result) map[string][]byte {
 		for _, a := range r.Answers {
 			if a.Kind == "python" {
 				dir := fmt.Sprintf("%s-%d", fileName(r.Point.Name()), r.Steps)
-				files[filepath.Join(dir, ownName(a.ID)+".py")] = []byte(a.Text + "\n")
+				files[filepath.Join(dir, uniqueFileName(a.ID)+".py")] = []byte(a.Text + "\n")
 			}
 		}
 	}
 	return files
 }
 
-var odd = regexp.MustCompile(`[^A-Za-z0-9._=+-]+`)
+var unsafeChars = regexp.MustCompile(`[^A-Za-z0-9._=+-]+`)
 
 // fileName returns a text as a name of a file.
-func fileName(text string) string { return strings.Trim(odd.ReplaceAllString(text, "_"), "_.") }
+func fileName(text string) string {
+	return strings.Trim(unsafeChars.ReplaceAllString(text, "_"),
+		"_.")
+}
 
-// ownName is fileName with a part of the text's hash where they differ, so that no other text has
-// the same name.
-func ownName(text string) string {
+// uniqueFileName is fileName with a part of the text's hash where they differ, so that no other
+// text has the same name.
+func uniqueFileName(text string) string {
 	name := fileName(text)
-	if name = name[:min(len(name), 100)]; name == text {
+	name = name[:min(len(name), 100)]
+	if name == text {
 		return name
 	}
 	return fmt.Sprintf("%s-%x", name, sha256.Sum256([]byte(text)))[:len(name)+9]
 }
 
-// request returns an item's request, with a point's sampler and steps: at most one for each masked
-// position. The item's own parameters replace the point's.
-func (t *task) request(ctx context.Context, it *Item, p experiments.Point) (q generate.Request,
-	err error) {
-	base := t.base
+// prepareRequest returns an item's request, with a point's sampler and steps: at most one for each
+// masked position. The item's own parameters replace the point's.
+func (t *task) prepareRequest(ctx context.Context, it *Item, p experiments.Point) (
+	q generate.Request, err error) {
 	recipe, err := p.Recipe()
 	if err != nil {
 		return q, err
 	}
+	base := t.base
 	base.Overrides = generate.Overrides{}
 	for _, row := range generate.Params() {
 		if text := recipe.Get(row.Name); text != "" && row.Name != "steps" {
@@ -219,27 +246,27 @@ func (t *task) request(ctx context.Context, it *Item, p experiments.Point) (q ge
 	if q, err = t.model.Prepare(ctx, r); err != nil {
 		return q, err
 	}
-	if _, own := samplers.As[samplers.SelfPaced](q.Sampler); own || r.Overrides["steps"] != "" {
+	if _, isSelfPaced := samplers.As[samplers.SelfPaced](q.Sampler); isSelfPaced {
+		return q, nil
+	}
+	if r.Overrides["steps"] != "" {
 		return q, nil
 	}
 	q.Steps = min(p.Steps, max(1, t.model.Spec().CountMasked(q.Known)))
 	return q.Check(t.model.Denoiser)
 }
 
-// answer returns what was written: of an infill the whole text, otherwise what follows the prompt;
-// and the number of its tokens with the one that ends it.
-func (t *task) answer(it *Item, q generate.Request, tokens []int32) (text string, n int) {
+// readAnswer returns what was written: of an infill the whole text, otherwise what follows the
+// prompt; and the number of its tokens with the one that ends it.
+func (t *task) readAnswer(it *Item, q generate.Request, tokens []int32) (text string, n int) {
 	r, _, _ := it.Input.ApplyTo(t.base)
-	a := t.model.AnswerOf(&r, &q)
-	n = t.model.Spec().CountMasked(q.Known)
-	if r.Infill == "" {
-		a.HidePrompt()
+	answer := t.model.AnswerOf(&r, &q)
+	if r.Infill != "" {
+		return answer.Render(tokens).Text, t.model.Spec().CountMasked(q.Known)
 	}
-	shown := a.Render(tokens)
-	if r.Infill == "" {
-		n = min(shown.To+1, a.To) - a.From
-	}
-	return shown.Text, n
+	answer.HidePrompt()
+	rendered := answer.Render(tokens)
+	return rendered.Text, min(rendered.To+1, answer.To) - answer.From
 }
 
 // choose returns the choice of the largest log-probability after the prompt.
@@ -253,36 +280,41 @@ func (t *task) choose(ctx context.Context, index int, seed uint64) (best choice,
 		return best, err
 	}
 	spec := t.model.Spec()
-	if r.Length = 0; !spec.Fixed { // a choice brings its own positions
+	r.Length = 0
+	if !spec.Fixed { // a choice brings its own positions
 		r.MaxTokens = 1
 	}
 	q, err := t.model.Prepare(ctx, r)
 	if err != nil {
 		return best, err
 	}
-	from := slices.Index(q.Known, spec.Mask)
-	if from < 0 {
+	begin := slices.Index(q.Known, spec.Mask)
+	if begin < 0 {
 		return best, fmt.Errorf("the prompt leaves no place for an answer")
 	}
-	passes, most := 0, 0.0
+
+	largest := 0.0
+	passes := 0
 	for i, text := range it.Choices {
 		ids, err := t.model.Text.Encode(text)
 		if err != nil {
 			return best, err
 		}
-		after := from + 1
-		if spec.Fixed { // what follows is unknown
-			after = min(from+len(ids), len(q.Known))
+		end := begin + len(ids)
+		suffix := q.Known[begin+1:] // what follows the one masked position
+		if spec.Fixed {             // what follows is unknown
+			suffix = q.Known[min(end, len(q.Known)):]
 		}
-		tokens := slices.Concat(q.Known[:from], ids, q.Known[after:])
-		e, err := likelihood.Measure(ctx, t.model.Denoiser, tokens, from, from+len(ids),
+		tokens := slices.Concat(q.Known[:begin], ids, suffix)
+		estimate, err := likelihood.Measure(ctx, t.model.Denoiser, tokens, begin, end,
 			likelihood.Options{Seed: seed, Index: uint32(index)})
 		if err != nil {
 			return best, fmt.Errorf("choice %s: %w", strconv.Quote(text), err)
 		}
-		passes += e.Passes
-		if i == 0 || e.LogProb > most {
-			best.index, most = i, e.LogProb
+		passes += estimate.Passes
+		if i == 0 || estimate.LogProb > largest {
+			best.index = i
+			largest = estimate.LogProb
 		}
 	}
 	best.passes = passes

@@ -104,7 +104,7 @@ func TestExamples(t *testing.T) {
 			if it.Answer == nil {
 				continue
 			}
-			right, err := texts(it.Answer)
+			right, err := answerTexts(it.Answer)
 			require.NoError(t, err)
 			if it.Line != nil { // any order but this one
 				right[0], right[1] = right[1], right[0]

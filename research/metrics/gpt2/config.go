@@ -11,15 +11,17 @@ import (
 
 // Config is the network's sizes.
 type Config struct {
-	Hidden        int // width of the residual stream
-	Heads         int
-	Blocks        int
-	MLP           int // width inside the MLPs, 4*Hidden as published
-	Context       int // positions
-	Vocab         int
-	Eps           float32
-	Act           backend.Activation
-	SpecialTokens []int32 // tokens that are no part of a text: its first one, and what fills it up
+	Hidden  int // width of the residual stream
+	Heads   int
+	Blocks  int
+	MLP     int // width inside the MLPs, 4*Hidden as published
+	Context int // positions
+	Vocab   int
+	Eps     float32
+	Act     backend.Activation
+
+	// SpecialTokens are no part of a text: its first token, and what fills it up.
+	SpecialTokens []int32
 }
 
 // Presets are the published sizes by their names on the hub, openai-community/gpt2 and so on
@@ -35,8 +37,8 @@ var Presets = map[string]Config{
 		Eps: 1e-5, Act: backend.GELUTanh},
 }
 
-// file is config.json.
-type file struct {
+// configFile is config.json.
+type configFile struct {
 	Hidden    *int     `json:"n_embd"`
 	Heads     *int     `json:"n_head"`
 	Blocks    *int     `json:"n_layer"`
@@ -51,8 +53,9 @@ type file struct {
 	End       *int32   `json:"eos_token_id"`
 }
 
-// settings are the keys of GPT-2's class, some for other tasks and one whose result is the same.
-var settings = model.Settings{KnownKeys: strings.Join(model.JSONKeys(file{}), " ") + ` summary_activation
+// knownSettings are the keys of GPT-2's class, some for other tasks and one whose result is the
+// same.
+var knownSettings = model.Settings{KnownKeys: strings.Join(model.JSONKeys(configFile{}), " ") + ` summary_activation
 	reorder_and_upcast_attn summary_first_dropout summary_proj_to_labels summary_type summary_use_proj`,
 	RequiredValues: map[string]any{"model_type": "gpt2", "tie_word_embeddings": true,
 		"scale_attn_weights":              true,
@@ -68,14 +71,14 @@ var activations = map[string]backend.Activation{
 // readConfig reads config.json. The tensors decide if it lacks a size or differs from them, with a
 // note; the head count comes from config.json alone.
 func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, err error) {
-	var f file
+	var f configFile
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, nil, err
 	}
-	if err := src.CheckKeys(settings); err != nil {
+	if err := src.CheckKeys(knownSettings); err != nil {
 		return c, nil, err
 	}
-	if c, err = fromTensors(set); err != nil {
+	if c, err = sizesFromTensors(set); err != nil {
 		return c, nil, err
 	}
 	var sizes model.ConfigSizes
@@ -114,8 +117,8 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 	return c, append(sizes.Notes, src.Notes...), err
 }
 
-// fromTensors reads the sizes that the tensors show.
-func fromTensors(set *weights.Set) (c Config, err error) {
+// sizesFromTensors reads the sizes that the tensors show.
+func sizesFromTensors(set *weights.Set) (c Config, err error) {
 	token, err := model.TensorShape(set, anchor, 2)
 	if err != nil {
 		return c, err
@@ -124,7 +127,10 @@ func fromTensors(set *weights.Set) (c Config, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.Vocab, c.Hidden, c.Context, c.MLP = token[0], token[1], position[0], 4*token[1]
+	c.Vocab = token[0]
+	c.Hidden = token[1]
+	c.Context = position[0]
+	c.MLP = 4 * c.Hidden
 	if up, err := model.TensorShape(set, "h.0.mlp.c_fc.weight", 2); err == nil {
 		c.MLP = up[1]
 	}

@@ -14,7 +14,7 @@ func FuzzConfig(f *testing.F) {
 	p := parity.Open(f, "gpt2-tiny")
 	set, err := p.Set.Rebase(anchor, "", "transformer.")
 	require.NoError(f, err)
-	want, err := fromTensors(set)
+	want, err := sizesFromTensors(set)
 	require.NoError(f, err)
 	f.Add(p.Config)
 	f.Add([]byte(`{"n_head": 4, "layer_norm_epsilon": 1e-3, "activation_function": "relu", "n_inner": null}`))

@@ -22,9 +22,9 @@ import (
 // anchor is the tensor that shows a checkpoint's prefix, "transformer." or none.
 const anchor = "wte.weight"
 
-// unused are tensors in published files that inference does not need: causal masks, and the head if
-// it is stored although it is tied to the embedding.
-var unused = []string{"h.*.attn.bias", "h.*.attn.masked_bias", "lm_head.weight"}
+// unusedTensors are tensors in published files that inference does not need: causal masks, and the
+// head if it is stored although it is tied to the embedding.
+var unusedTensors = []string{"h.*.attn.bias", "h.*.attn.masked_bias", "lm_head.weight"}
 
 type block struct {
 	Norm1 nn.LayerNorm `weight:"ln_1"`
@@ -42,14 +42,18 @@ type Model struct {
 	Blocks   []block       `weight:"h"`
 	Final    nn.LayerNorm  `weight:"ln_f"`
 
-	cfg              Config
-	info             model.Info
-	b                backend.Backend
-	tokens, position *tensor.Dense // tables, with the parameters' shapes
-	layer            attention.Layer
-	head             backend.Head
-	passes           model.Passes
-	work             workspace
+	config Config
+	info   model.Info
+	device backend.Backend
+
+	// tokens and position are the tables of Token and Position on the device.
+	tokens   *tensor.Dense
+	position *tensor.Dense
+
+	layer  attention.Layer
+	head   backend.Head
+	passes model.Passes
+	work   workspace
 }
 
 // New returns the network without weights.
@@ -59,7 +63,7 @@ func New(c Config) *Model {
 		Position: weights.Param{Shape: []int{c.Context, c.Hidden}},
 		Blocks:   make([]block, c.Blocks),
 		Final:    nn.NewLayerNorm(c.Hidden, c.Eps),
-		cfg:      c,
+		config:   c,
 		layer:    attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads, Causal: true},
 	}
 	for i := range m.Blocks {
@@ -78,14 +82,14 @@ func New(c Config) *Model {
 // Load loads the network. The precision is that of the blocks; the head stays float32, because a
 // negative log-likelihood uses the target's logit from the embedding itself.
 func Load(src *model.Source, o model.Options) (*Model, error) {
-	m, err := load(src, o)
+	m, err := loadModel(src, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: gpt2: %w", src.Name, err)
 	}
 	return m, src.Set.ReleaseAll()
 }
 
-func load(src *model.Source, o model.Options) (_ *Model, err error) {
+func loadModel(src *model.Source, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
 	set, err := src.Set.Rebase(anchor, "", "transformer.")
 	if err != nil {
@@ -96,7 +100,7 @@ func load(src *model.Source, o model.Options) (_ *Model, err error) {
 		return nil, err
 	}
 	m := New(c)
-	report, err := o.Bind(m, set, weights.BindOptions{Ignore: unused}, m.load)
+	report, err := o.Bind(m, set, weights.BindOptions{Ignore: unusedTensors}, m.loadWeights)
 	if err != nil {
 		return nil, err
 	}
@@ -105,17 +109,17 @@ func load(src *model.Source, o model.Options) (_ *Model, err error) {
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "mlp": c.MLP,
 			"length": c.Context, "vocabulary": c.Vocab},
 		Parameters: model.Parameters(report.Bound, src.Set),
-		Tokenizer:  tokenizer(c), Unused: report.Unused, Notes: notes,
+		Tokenizer:  tokenizerName(c), Unused: report.Unused, Notes: notes,
 	}
 	return m, nil
 }
 
-func (m *Model) load(o model.Options) error {
-	m.b = o.Backend
+func (m *Model) loadWeights(o model.Options) error {
+	m.device = o.Backend
 	m.layer.BF16 = o.Precision != backend.F32
 	m.passes = model.Passes{Backend: o.Backend, Causal: true,
 		Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
-			m.cfg.Blocks)}
+			m.config.Blocks)}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.tokens, m.position = l.Table(&m.Token), l.Table(&m.Position)
 	for i := range m.Blocks {
@@ -124,13 +128,13 @@ func (m *Model) load(o model.Options) error {
 	}
 	m.Final.Load(l)
 	l.Precision = backend.F32
-	m.head = backend.Head{W: l.Matrix(&m.Token, m.cfg.Vocab), Outcomes: m.cfg.Vocab}
+	m.head = backend.Head{W: l.Matrix(&m.Token, m.config.Vocab), Outcomes: m.config.Vocab}
 	return l.Err()
 }
 
-// tokenizer returns GPT-2's tokenizer if the vocabulary is GPT-2's, and otherwise the one beside
-// the weights.
-func tokenizer(c Config) string {
+// tokenizerName returns GPT-2's tokenizer if the vocabulary is GPT-2's, and otherwise the one
+// beside the weights.
+func tokenizerName(c Config) string {
 	if c.Vocab == Presets["gpt2"].Vocab {
 		return "gpt2"
 	}
@@ -142,40 +146,43 @@ func (m *Model) Info() model.Info { return m.info }
 
 // SpecialTokens returns tokens that are no part of a text: the first of every text, and what fills
 // it up.
-func (m *Model) SpecialTokens() []int32 { return m.cfg.SpecialTokens }
+func (m *Model) SpecialTokens() []int32 { return m.config.SpecialTokens }
 
 // Context returns the number of positions, the longest sequence that can be scored.
-func (m *Model) Context() int { return m.cfg.Context }
+func (m *Model) Context() int { return m.config.Context }
 
-// pass runs the blocks over the rows of p and leaves the final norm's output in m.work.X.
-func (m *Model) pass(ctx context.Context, p *model.Pass) error {
+// runPass runs the blocks over the rows of p and leaves the final norm's output in m.work.X.
+func (m *Model) runPass(ctx context.Context, p *model.Pass) error {
 	w := &m.work
-	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
-	m.b.Gather(w.X, m.tokens, p.Tokens)
-	m.b.AddRows(w.X, m.position, p.Pos)
+	w.Prepare(m.device, p.Len(), m.config.Hidden, m.config.MLP)
+	m.device.Gather(w.X, m.tokens, p.Tokens)
+	m.device.AddRows(w.X, m.position, p.Pos)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m.block(i, p)
+		m.runBlock(i, p)
 	}
-	m.Final.Apply(m.b, w.X, w.X, p.Len())
+	m.Final.Apply(m.device, w.X, w.X, p.Len())
 	return nil
 }
 
-// block computes one transformer block over the rows of m.work.X.
-func (m *Model) block(i int, p *model.Pass) {
-	w, b, n, blk := &m.work, m.b, p.Len(), &m.Blocks[i]
+// runBlock computes one transformer block over the rows of m.work.X.
+func (m *Model) runBlock(i int, p *model.Pass) {
+	w := &m.work
+	b := m.device
+	blk := &m.Blocks[i]
+	n := p.Len()
 	k, v := p.KV(i)
 
 	blk.Norm1.Apply(b, w.H, w.X, n)
 	blk.QKV.apply(b, w.QKV, w.H, n, backend.Identity)
 	m.layer.Apply(b, w.H, w.Q, k, v, w.QKV, &p.Rows, p.Keys)
-	blk.Out.add(b, w.X, w.H, n)
+	blk.Out.addTo(b, w.X, w.H, n)
 
 	blk.Norm2.Apply(b, w.H, w.X, n)
-	blk.Up.apply(b, w.Inner, w.H, n, m.cfg.Act)
-	blk.Down.add(b, w.X, w.Inner, n)
+	blk.Up.apply(b, w.Inner, w.H, n, m.config.Act)
+	blk.Down.addTo(b, w.X, w.Inner, n)
 }
 
 // conv1D is a linear layer that GPT-2 stores transposed: y = x W + b.
@@ -193,11 +200,12 @@ func newConv1D(in, out int) conv1D {
 
 // Load packs the layer.
 func (n *conv1D) Load(l *nn.Loader) {
-	in, out := n.Weight.Shape[0], n.Weight.Shape[1]
-	v := l.Floats(&n.Weight)
+	in := n.Weight.Shape[0]
+	out := n.Weight.Shape[1]
+	values := l.Floats(&n.Weight)
 	n.w = l.Backend.Pack(out, in, l.Precision, func(i int, dst []float32) {
 		for j := range dst {
-			dst[j] = v[j*out+i]
+			dst[j] = values[j*out+i]
 		}
 	})
 	n.b = l.Vector(l.Floats(&n.Bias))
@@ -208,7 +216,7 @@ func (n *conv1D) apply(b backend.Backend, dst, x *tensor.Dense, rows int, f back
 	b.Linear(dst, x, rows, n.w, backend.Epilogue{Bias: n.b, Act: f})
 }
 
-// add computes dst[:rows] += x[:rows] W + b.
-func (n *conv1D) add(b backend.Backend, dst, x *tensor.Dense, rows int) {
+// addTo computes dst[:rows] += x[:rows] W + b.
+func (n *conv1D) addTo(b backend.Backend, dst, x *tensor.Dense, rows int) {
 	b.Linear(dst, x, rows, n.w, backend.Epilogue{Bias: n.b, Add: true})
 }

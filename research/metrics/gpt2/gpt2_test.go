@@ -73,10 +73,10 @@ func TestLogits(t *testing.T) {
 	each(t, func(t *testing.T, p *parity.Pack, m *Model, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
 		want, wantShape := p.Floats("logits")
-		require.NoError(t, m.passes.Full(batch(sequences(tokens, shape), shape[1])))
-		require.NoError(t, m.pass(context.Background(), m.passes.Next()))
+		require.NoError(t, m.passes.Full(newBatch(sequences(tokens, shape), shape[1])))
+		require.NoError(t, m.runPass(context.Background(), m.passes.Next()))
 		got := make([]float32, len(want))
-		m.b.HeadVisit(m.work.X, len(tokens), m.head, func(row int, logits []float32) {
+		m.device.HeadVisit(m.work.X, len(tokens), m.head, func(row int, logits []float32) {
 			copy(got[row*wantShape[2]:(row+1)*wantShape[2]], logits)
 		})
 		parity.RequireClose(t, want, got, tolerance)

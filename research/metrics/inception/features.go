@@ -8,9 +8,9 @@ import (
 	"unmask/media/images"
 )
 
-// group is the number of images that go through the network at once: their four activations, of up
-// to 147 x 147 x 64 values, take 22 MB each.
-const group = 8
+// groupSize is the number of images that go through the network at once: their four activations, of
+// up to 147 x 147 x 64 values, take 22 MB each.
+const groupSize = 8
 
 // Features computes each image's pooled features [Width()], used by the Frechet distance, and its
 // logits without the bias [Classes], used by the Inception Score. It passes them to visit one image
@@ -24,22 +24,22 @@ func (m *Model) Features(ctx context.Context, list []*images.Image,
 			return fmt.Errorf("image %d: %d bytes for %d x %d pixels of 3", i, len(p.Pix), p.Width, p.Height)
 		}
 	}
-	values := make([]float32, side*side*3)
+	values := make([]float32, inputSide*inputSide*3)
 	f, logits := make([]float32, m.Width()), make([]float32, Classes)
-	for first := 0; first < len(list); first += group {
+	for first := 0; first < len(list); first += groupSize {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		part := list[first:min(first+group, len(list))]
+		part := list[first:min(first+groupSize, len(list))]
 		m.work.prepare(m, len(part))
 		for i, p := range part {
 			resize(values, p)
-			m.b.Write(m.work.x.data, i*side*side*3, values)
+			m.device.Write(m.work.x.data, i*inputSide*inputSide*3, values)
 		}
-		m.pass()
+		m.runPass()
 		for i := range part {
-			m.b.Read(f, m.work.features, i)
-			m.b.Read(logits, m.work.logits, i)
+			m.device.Read(f, m.work.features, i)
+			m.device.Read(logits, m.work.logits, i)
 			if err := visit(first+i, f, logits); err != nil {
 				return err
 			}
@@ -50,53 +50,53 @@ func (m *Model) Features(ctx context.Context, list []*images.Image,
 
 // prepare makes room for a pass and an input of n images.
 func (w *workspace) prepare(m *Model, n int) {
-	if w.room < n {
+	if w.capacity < n {
 		// The output of the second convolutions is the largest activation, except in a thin
 		// network, where the input may be.
-		size := n * max(side*side*3, 147*147*64/m.thin, 149*149*32/m.thin)
-		w.x.data = m.b.New(size, 1)
+		size := n * max(inputSide*inputSide*3, 147*147*64/m.thin, 149*149*32/m.thin)
+		w.x.data = m.device.New(size, 1)
 		for i := range w.spare {
-			w.spare[i] = m.b.New(size, 1)
+			w.spare[i] = m.device.New(size, 1)
 		}
-		w.features, w.logits = m.b.New(n, m.Width()), m.b.New(n, Classes)
-		w.room = n
+		w.features, w.logits = m.device.New(n, m.Width()), m.device.New(n, Classes)
+		w.capacity = n
 	}
 	w.batch = n
-	w.x.height, w.x.width, w.x.channels = side, side, 3
+	w.x.height, w.x.width, w.x.channels = inputSide, inputSide, 3
 }
 
 // resize is TensorFlow 1's bilinear resize to 299 x 299 without aligned corners, in which pixel i
 // is at i*size/299, followed by the map of bytes to -1..1, (v-128)/128. All in float32, as
 // published.
 func resize(dst []float32, p *images.Image) {
-	xs, ys := axis(p.Width), axis(p.Height)
+	xs, ys := sampleAxis(p.Width), sampleAxis(p.Height)
 	for i, y := range ys {
 		top, low := p.Pix[y.lo*p.Width*3:], p.Pix[y.hi*p.Width*3:]
 		for j, x := range xs {
 			for c := range 3 {
 				a, b := float32(top[x.lo*3+c]), float32(top[x.hi*3+c])
 				d, e := float32(low[x.lo*3+c]), float32(low[x.hi*3+c])
-				t := a + float32((b-a)*x.part)
-				l := d + float32((e-d)*x.part)
-				dst[(i*side+j)*3+c] = (t + float32((l-t)*y.part) - 128) / 128
+				t := a + float32((b-a)*x.weight)
+				l := d + float32((e-d)*x.weight)
+				dst[(i*inputSide+j)*3+c] = (t + float32((l-t)*y.weight) - 128) / 128
 			}
 		}
 	}
 }
 
-// tap is a point between pixels lo and hi.
-type tap struct {
+// samplePoint is a point between pixels lo and hi.
+type samplePoint struct {
 	lo, hi int
-	part   float32
+	weight float32
 }
 
-func axis(n int) [side]tap {
-	var taps [side]tap
-	scale := float32(float64(n) / side)
+func sampleAxis(n int) [inputSide]samplePoint {
+	var taps [inputSide]samplePoint
+	scale := float32(float64(n) / inputSide)
 	for i := range taps {
 		at := float32(i) * scale
 		lo := min(int(at), n-1)
-		taps[i] = tap{lo, min(lo+1, n-1), at - float32(lo)}
+		taps[i] = samplePoint{lo, min(lo+1, n-1), at - float32(lo)}
 	}
 	return taps
 }

@@ -18,21 +18,25 @@ import (
 )
 
 const (
-	side     = 299  // of the network's input, in pixels
-	features = 2048 // published width of the pooled features
+	inputSide      = 299  // of the network's input, in pixels
+	publishedWidth = 2048 // published width of the pooled features
 	// Classes is the number of logits.
 	Classes = 1008
 )
 
-// unused are tensors that inference does not need; the paper's scores leave out the bias.
-var unused = []string{"*.num_batches_tracked", "fc.bias"}
+// unusedTensors are tensors that inference does not need; the paper's scores leave out the bias.
+var unusedTensors = []string{"*.num_batches_tracked", "fc.bias"}
 
 // layer is a convolution as published: its name in its block, its channels, and its windows.
 type layer struct {
-	name               string
-	out, height, width int
-	stride             int  // 0 means 1
-	bare               bool // has no padding, as all of stride 2; the others keep the size
+	name   string
+	out    int // channels
+	height int
+	width  int
+	stride int // 0 means 1
+
+	// noPadding is set for all layers of stride 2 and for two others; the rest keep the size.
+	noPadding bool
 }
 
 // pooling is what a branch does first.
@@ -41,8 +45,8 @@ type pooling int
 const (
 	unpooled pooling = iota
 	mean             // of windows, keeping the size
-	most             // their maximum, keeping the size
-	shrink           // the maximum at stride 2
+	maximum          // their maximum, keeping the size
+	halve            // the maximum at stride 2
 )
 
 // branch is a part of a block: a pool or none, and a chain of layers. With fork the last two layers
@@ -64,9 +68,18 @@ type block struct {
 // chain returns a branch of layers.
 func chain(layers ...layer) branch { return branch{layers: layers} }
 
-func one(name string, out int) layer  { return layer{name: name, out: out, height: 1, width: 1} }
-func wide(name string, out int) layer { return layer{name: name, out: out, height: 1, width: 7} }
-func tall(name string, out int) layer { return layer{name: name, out: out, height: 7, width: 1} }
+func pointwise(name string, out int) layer {
+	return layer{name: name, out: out, height: 1,
+		width: 1}
+}
+func wide7(name string, out int) layer {
+	return layer{name: name, out: out, height: 1,
+		width: 7}
+}
+func tall7(name string, out int) layer {
+	return layer{name: name, out: out, height: 7,
+		width: 1}
+}
 
 // square is a layer with windows of side x side.
 func square(name string, out, side int) layer {
@@ -75,62 +88,63 @@ func square(name string, out, side int) layer {
 
 // halving is a layer with windows of 3x3 at stride 2.
 func halving(name string, out int) layer {
-	return layer{name: name, out: out, height: 3, width: 3, stride: 2, bare: true}
+	return layer{name: name, out: out, height: 3, width: 3, stride: 2, noPadding: true}
 }
 
 func blockA(name string, pooled int) block {
 	return block{name: name, branches: []branch{
-		chain(one("branch1x1", 64)),
-		chain(one("branch5x5_1", 48), square("branch5x5_2", 64, 5)),
-		chain(one("branch3x3dbl_1", 64), square("branch3x3dbl_2", 96, 3),
+		chain(pointwise("branch1x1", 64)),
+		chain(pointwise("branch5x5_1", 48), square("branch5x5_2", 64, 5)),
+		chain(pointwise("branch3x3dbl_1", 64), square("branch3x3dbl_2", 96, 3),
 			square("branch3x3dbl_3", 96, 3)),
-		{pool: mean, layers: []layer{one("branch_pool", pooled)}}}}
+		{pool: mean, layers: []layer{pointwise("branch_pool", pooled)}}}}
 }
 
 func blockC(name string, mid int) block {
 	return block{name: name, branches: []branch{
-		chain(one("branch1x1", 192)),
-		chain(one("branch7x7_1", mid), wide("branch7x7_2", mid), tall("branch7x7_3", 192)),
-		chain(one("branch7x7dbl_1", mid), tall("branch7x7dbl_2", mid), wide("branch7x7dbl_3", mid),
-			tall("branch7x7dbl_4", mid), wide("branch7x7dbl_5", 192)),
-		{pool: mean, layers: []layer{one("branch_pool", 192)}}}}
+		chain(pointwise("branch1x1", 192)),
+		chain(pointwise("branch7x7_1", mid), wide7("branch7x7_2", mid), tall7("branch7x7_3", 192)),
+		chain(pointwise("branch7x7dbl_1", mid), tall7("branch7x7dbl_2", mid), wide7("branch7x7dbl_3",
+			mid),
+			tall7("branch7x7dbl_4", mid), wide7("branch7x7dbl_5", 192)),
+		{pool: mean, layers: []layer{pointwise("branch_pool", 192)}}}}
 }
 
 func blockE(name string, pool pooling) block {
 	return block{name: name, branches: []branch{
-		chain(one("branch1x1", 320)),
-		{fork: true, layers: []layer{one("branch3x3_1", 384),
+		chain(pointwise("branch1x1", 320)),
+		{fork: true, layers: []layer{pointwise("branch3x3_1", 384),
 			{name: "branch3x3_2a", out: 384, height: 1, width: 3},
 			{name: "branch3x3_2b", out: 384, height: 3, width: 1}}},
-		{fork: true, layers: []layer{one("branch3x3dbl_1", 448), square("branch3x3dbl_2", 384, 3),
+		{fork: true, layers: []layer{pointwise("branch3x3dbl_1", 448), square("branch3x3dbl_2", 384, 3),
 			{name: "branch3x3dbl_3a", out: 384, height: 1, width: 3},
 			{name: "branch3x3dbl_3b", out: 384, height: 3, width: 1}}},
-		{pool: pool, layers: []layer{one("branch_pool", 192)}}}}
+		{pool: pool, layers: []layer{pointwise("branch_pool", 192)}}}}
 }
 
-// published returns the network's blocks.
-func published() []block {
+// publishedBlocks returns the network's blocks.
+func publishedBlocks() []block {
 	return []block{
 		{branches: []branch{chain(halving("Conv2d_1a_3x3", 32),
-			layer{name: "Conv2d_2a_3x3", out: 32, height: 3, width: 3, bare: true},
+			layer{name: "Conv2d_2a_3x3", out: 32, height: 3, width: 3, noPadding: true},
 			square("Conv2d_2b_3x3", 64, 3))}},
-		{branches: []branch{{pool: shrink}}},
-		{branches: []branch{chain(one("Conv2d_3b_1x1", 80),
-			layer{name: "Conv2d_4a_3x3", out: 192, height: 3, width: 3, bare: true})}},
-		{branches: []branch{{pool: shrink}}},
+		{branches: []branch{{pool: halve}}},
+		{branches: []branch{chain(pointwise("Conv2d_3b_1x1", 80),
+			layer{name: "Conv2d_4a_3x3", out: 192, height: 3, width: 3, noPadding: true})}},
+		{branches: []branch{{pool: halve}}},
 		blockA("Mixed_5b.", 32), blockA("Mixed_5c.", 64), blockA("Mixed_5d.", 64),
 		{name: "Mixed_6a.", branches: []branch{chain(halving("branch3x3", 384)),
-			chain(one("branch3x3dbl_1", 64), square("branch3x3dbl_2", 96, 3),
+			chain(pointwise("branch3x3dbl_1", 64), square("branch3x3dbl_2", 96, 3),
 				halving("branch3x3dbl_3", 96)),
-			{pool: shrink}}},
+			{pool: halve}}},
 		blockC("Mixed_6b.", 128), blockC("Mixed_6c.", 160), blockC("Mixed_6d.", 160),
 		blockC("Mixed_6e.", 192),
 		{name: "Mixed_7a.", branches: []branch{
-			chain(one("branch3x3_1", 192), halving("branch3x3_2", 320)),
-			chain(one("branch7x7x3_1", 192), wide("branch7x7x3_2", 192), tall("branch7x7x3_3", 192),
+			chain(pointwise("branch3x3_1", 192), halving("branch3x3_2", 320)),
+			chain(pointwise("branch7x7x3_1", 192), wide7("branch7x7x3_2", 192), tall7("branch7x7x3_3", 192),
 				halving("branch7x7x3_4", 192)),
-			{pool: shrink}}},
-		blockE("Mixed_7b.", mean), blockE("Mixed_7c.", most),
+			{pool: halve}}},
+		blockE("Mixed_7b.", mean), blockE("Mixed_7c.", maximum),
 	}
 }
 
@@ -141,40 +155,46 @@ type Model struct {
 
 	blocks []block
 	thin   int
-	b      backend.Backend
+	device backend.Backend
 	work   workspace
 }
 
 // New returns the network without weights. thin, 1 as published, divides all widths except the
-// input's 3 and the classes: 1, 2, 4, 8 or 16.
+// input's 3 and the classes: 1, 2, 4, 8 or 16. Tests use thin ones.
 func New(thin int) *Model {
-	m := &Model{Convs: map[string]*conv{}, blocks: published(), thin: thin,
-		FC: nn.NewLinearNoBias(features/thin, Classes)}
-	read := 3 // channels
+	m := &Model{
+		Convs:  map[string]*conv{},
+		FC:     nn.NewLinearNoBias(publishedWidth/thin, Classes),
+		blocks: publishedBlocks(),
+		thin:   thin,
+	}
+	blockIn := 3 // channels that a block reads
 	for i := range m.blocks {
 		k := &m.blocks[i]
 		for j := range k.branches {
-			r, in := &k.branches[j], read
-			for n, l := range r.layers {
+			b := &k.branches[j]
+			in := blockIn
+			for n, l := range b.layers {
 				c := newConv(l.out/thin, in, l)
-				m.Convs[k.name+l.name], r.convs = c, append(r.convs, c)
-				if n < r.inner() {
-					in = c.out()
+				m.Convs[k.name+l.name] = c
+				b.convs = append(b.convs, c)
+				if n < b.innerLayers() {
+					in = c.outChannels()
 				} else {
-					k.channels += c.out()
+					k.channels += c.outChannels()
 				}
 			}
-			if r.pool == shrink {
-				k.channels += read
+			if b.pool == halve {
+				k.channels += blockIn
 			}
 		}
-		read = k.channels
+		blockIn = k.channels
 	}
 	return m
 }
 
-// inner returns the number of layers whose outputs only other layers of the branch read.
-func (r *branch) inner() int {
+// innerLayers returns the number of layers whose outputs only other layers of the branch read.
+func (r *branch) innerLayers() int {
 	if r.fork {
 		return len(r.layers) - 2
 	}
@@ -195,15 +215,15 @@ func Load(set *weights.Set, o model.Options) (_ *Model, err error) {
 			"from 2 on", first, t.Shape)
 	}
 	m := New(32 / t.Shape[0])
-	if err := weights.Bind(m, set, weights.BindOptions{Ignore: unused}); err != nil {
+	if err := weights.Bind(m, set, weights.BindOptions{Ignore: unusedTensors}); err != nil {
 		return nil, err
 	}
-	m.b = o.Backend
+	m.device = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	for _, k := range m.blocks {
 		for _, r := range k.branches {
 			for _, c := range r.convs {
-				c.load(l)
+				c.loadWeights(l)
 			}
 		}
 	}
@@ -212,55 +232,59 @@ func Load(set *weights.Set, o model.Options) (_ *Model, err error) {
 }
 
 // Width returns the number of features, 2048 as published.
-func (m *Model) Width() int { return features / m.thin }
+func (m *Model) Width() int { return publishedWidth / m.thin }
 
-// pass runs the network over the images in m.work.x and leaves features and logits there.
-func (m *Model) pass() {
+// runPass runs the network over the images in m.work.x and leaves features and logits there.
+func (m *Model) runPass() {
 	w := &m.work
 	for i := range m.blocks {
-		w.block(m.b, &m.blocks[i])
+		w.runBlock(m.device, &m.blocks[i])
 	}
-	m.b.Pool(w.features, w.x.data,
+	m.device.Pool(w.features, w.x.data,
 		backend.ConvShape{Batch: w.batch, Height: w.x.height, Width: w.x.width,
 			In: w.x.channels, Out: w.x.channels, KH: w.x.height, KW: w.x.width}, backend.Mean)
-	m.FC.Apply(m.b, w.logits, w.features, w.batch, backend.Identity)
+	m.FC.Apply(m.device, w.logits, w.features, w.batch, backend.Identity)
 }
 
-// block replaces x by the output of a block, whose branches write side by side into the first spare
-// tensor; the others are used between the layers of a branch.
-func (w *workspace) block(b backend.Backend, k *block) {
-	var y frame
-	offset := 0
-	for _, r := range k.branches {
+// runBlock replaces x by the output of a block, whose branches write side by side into the first
+// spare tensor; the others are used between the layers of a branch.
+func (w *workspace) runBlock(b backend.Backend, k *block) {
+	var out frame
+	offset := 0 // channel where the next branch writes
+	for _, branch := range k.branches {
 		x := w.x
-		switch r.pool {
-		case mean, most:
-			kind := map[pooling]backend.PoolKind{mean: backend.Mean, most: backend.Max}[r.pool]
-			x = pool3(b, w.spare[1], x, w.batch, 1, 1, x.channels, 0, kind)
-		case shrink:
-			y = pool3(b, w.spare[0], x, w.batch, 2, 0, k.channels, offset, backend.Max)
+		switch branch.pool {
+		case mean:
+			x = poolWindows(b, w.spare[1], x, w.batch, 1, 1, x.channels, 0, backend.Mean)
+		case maximum:
+			x = poolWindows(b, w.spare[1], x, w.batch, 1, 1, x.channels, 0, backend.Max)
+		case halve:
+			out = poolWindows(b, w.spare[0], x, w.batch, 2, 0, k.channels, offset, backend.Max)
 			offset += x.channels
 		}
-		for i, c := range r.convs {
-			if i >= r.inner() {
-				y = c.apply(b, w.spare[0], x, w.batch, k.channels, offset)
-				offset += c.out()
+		for i, c := range branch.convs {
+			if i >= branch.innerLayers() {
+				out = c.apply(b, w.spare[0], x, w.batch, k.channels, offset)
+				offset += c.outChannels()
 				continue
 			}
-			to := w.spare[1]
-			if x.data == to {
-				to = w.spare[2]
+			dst := w.spare[1]
+			if x.data == dst {
+				dst = w.spare[2]
 			}
-			x = c.apply(b, to, x, w.batch, c.out(), 0)
+			x = c.apply(b, dst, x, w.batch, c.outChannels(), 0)
 		}
 	}
-	w.spare[0], w.x = w.x.data, y
+	w.spare[0] = w.x.data
+	w.x = out
 }
 
 // workspace is the memory of a pass: four activations, of which x is a block's input.
 type workspace struct {
-	batch, room      int
-	x                frame
-	spare            [3]*tensor.Dense
-	features, logits *tensor.Dense // [batch, width], [batch, classes]
+	batch    int // images of the current pass
+	capacity int // images that the tensors hold
+	x        frame
+	spare    [3]*tensor.Dense
+	features *tensor.Dense // [batch, width]
+	logits   *tensor.Dense // [batch, classes]
 }

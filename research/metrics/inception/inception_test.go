@@ -100,7 +100,7 @@ func TestConvFoldsTheNorm(t *testing.T) {
 	bind(t, c, tensors)
 	b := plain.New()
 	l := &nn.Loader{Backend: b}
-	c.load(l)
+	c.loadWeights(l)
 	require.NoError(t, l.Err())
 
 	x := b.New(1, h, w, in)
@@ -136,13 +136,14 @@ func TestConvFoldsTheNorm(t *testing.T) {
 
 func TestResize(t *testing.T) {
 	flat := &images.Image{Width: 7, Height: 3, Pix: bytes.Repeat([]byte{128, 0, 255}, 21)}
-	v := make([]float32, side*side*3)
+	v := make([]float32, inputSide*inputSide*3)
 	resize(v, flat)
-	for i := range side * side {
+	for i := range inputSide * inputSide {
 		require.Equal(t, []float32{0, -1, 127.0 / 128}, v[i*3:i*3+3])
 	}
 	// An image of the network's size stays as it is.
-	same := &images.Image{Width: side, Height: side, Pix: make([]byte, side*side*3)}
+	same := &images.Image{Width: inputSide, Height: inputSide, Pix: make([]byte,
+		inputSide*inputSide*3)}
 	for i := range same.Pix {
 		same.Pix[i] = byte(i * 31)
 	}
