@@ -77,10 +77,10 @@ func (s Settings) Quote(name string) string {
 }
 
 // listDifferences lists the settings that differ between those of a manifest and the caller's.
-func listDifferences(there, now Settings) (list []string) {
-	for _, name := range there.DifferingNames(now) {
-		list = append(list, fmt.Sprintf("%s is %s there, %s now", name, there.Quote(name),
-			now.Quote(name)))
+func listDifferences(recorded, current Settings) (list []string) {
+	for _, name := range recorded.DifferingNames(current) {
+		list = append(list, fmt.Sprintf("%s is %s there, %s now", name, recorded.Quote(name),
+			current.Quote(name)))
 	}
 	return list
 }

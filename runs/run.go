@@ -18,8 +18,8 @@ type run struct {
 	// too unless it is "". It returns what is left for publish.
 	store func(i int, data []byte, file string) ([]byte, error)
 
-	// publish makes the next outputs durable, of which store returned rest.
-	publish func(rest [][]byte) error
+	// publish makes the next outputs durable, what store returned of them.
+	publish func(unpublished [][]byte) error
 
 	manifest *manifest
 
@@ -37,8 +37,8 @@ type run struct {
 
 // waitingOutput is an output that waits for its turn, and what store returned of it.
 type waitingOutput struct {
-	entry Entry
-	rest  []byte
+	entry       Entry
+	unpublished []byte
 }
 
 // Pending returns the indexes that a run of n outputs still has to make, without those that wait
@@ -99,14 +99,14 @@ func (r *run) put(i int, seed uint64, data []byte) error {
 		return fmt.Errorf("%s: output %d, want %s", r.name, i, r.manifest.Part)
 	}
 
-	rest, err := r.store(i, data, "")
+	unpublished, err := r.store(i, data, "")
 	if err != nil {
 		return err
 	}
 	if fault >= 0 {
 		r.faulty = slices.Delete(r.faulty, fault, fault+1)
 	} else {
-		r.waiting[i] = waitingOutput{e, rest}
+		r.waiting[i] = waitingOutput{e, unpublished}
 	}
 	return r.listNext()
 }
@@ -114,14 +114,14 @@ func (r *run) put(i int, seed uint64, data []byte) error {
 // listNext lists the waiting outputs that are next.
 func (r *run) listNext() error {
 	var entries []Entry
-	var rest [][]byte
+	var unpublished [][]byte
 	for i := r.manifest.nextIndex(); ; i++ {
 		w, ok := r.waiting[i]
 		if !ok {
 			break
 		}
 		entries = append(entries, w.entry)
-		rest = append(rest, w.rest)
+		unpublished = append(unpublished, w.unpublished)
 	}
 	if len(entries) == 0 {
 		return nil
@@ -129,7 +129,7 @@ func (r *run) listNext() error {
 	if err := r.manifest.checkUnchanged(); err != nil {
 		return err
 	}
-	if err := r.publish(rest); err != nil {
+	if err := r.publish(unpublished); err != nil {
 		return err
 	}
 	if err := r.manifest.addEntries(entries); err != nil {
@@ -168,11 +168,11 @@ func (r *run) adoptEntries(entries []Entry,
 		if DigestOf(data) != e.SHA256 {
 			return fmt.Errorf("%s: output %d is not what its manifest lists", file, e.Index)
 		}
-		rest, err := r.store(e.Index, data, file)
+		unpublished, err := r.store(e.Index, data, file)
 		if err != nil {
 			return err
 		}
-		r.waiting[e.Index] = waitingOutput{e, rest}
+		r.waiting[e.Index] = waitingOutput{e, unpublished}
 	}
 	return r.listNext()
 }

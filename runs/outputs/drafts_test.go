@@ -12,7 +12,7 @@ import (
 
 // Tokens a pass are those that passes drew: not the prompt's, and not what follows the end.
 func TestDraftsReport(t *testing.T) {
-	var d drafts
+	var d draftCounts
 	nan := math.NaN()
 	o := &traces.Opening{Steps: []int{0, 1, 2, 4, 4, 4},
 		LogP: traces.LogProbs{nan, -1, -1, -1, -2, nan}}

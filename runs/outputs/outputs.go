@@ -18,15 +18,28 @@ import (
 
 // Sample is a finished sequence or, if the run was stopped, an unfinished one.
 type Sample struct {
-	Index      int
-	Seed       uint64
-	Input      *int    // its index in a list of inputs; nil: there is no list
-	Tokens     []int32 // [length], masks where Unfinished
-	Steps      int
-	Seconds    float64 // since it was added to the pool
-	Evaluated  generate.Work
-	Choices    []constrain.Choice // see generate.Sequence
-	Opening    *traces.Opening    // when each position opened, and the probability of its token
+	Index int
+	Seed  uint64
+
+	// Input is the sample's index in a list of inputs, nil without a list.
+	Input *int
+
+	// Tokens has masks where the sample is Unfinished: [length].
+	Tokens []int32
+
+	Steps int
+
+	// Seconds is the time since the sample was added to the pool.
+	Seconds float64
+
+	Evaluated generate.Work
+
+	// Choices are those of generate.Sequence.
+	Choices []constrain.Choice
+
+	// Opening says when each position opened, and the probability of its token.
+	Opening *traces.Opening
+
 	Unfinished bool
 }
 
@@ -39,9 +52,11 @@ type Output interface {
 
 // Hooks observe a run. The zero Hooks do nothing.
 type Hooks struct {
-	// is called with each step before its samples are put; an error ends the run
+	// Step is called with each step before its samples are put. An error ends the run.
 	Step func(*generate.Step) error
-	Stop func() bool // is called after each step; true ends the run with *Stopped
+
+	// Stop is called after each step. Returning true ends the run with a *Stopped.
+	Stop func() bool
 
 	// Behind puts samples in another goroutine, at most one batch later.
 	Behind bool
@@ -52,7 +67,10 @@ var ErrStopped = errors.New("interrupted")
 
 // Stopped is the error of a run that Hooks.Stop ended after Step of Steps steps, counted over all
 // batches; Steps is 0 if the samples were at different steps.
-type Stopped struct{ Step, Steps int }
+type Stopped struct {
+	Step  int
+	Steps int
+}
 
 // Error implements error.
 func (s *Stopped) Error() string {
@@ -67,78 +85,88 @@ func (s *Stopped) Is(target error) bool { return target == ErrStopped }
 
 // RunError returns the error of a run whose outputs were closed: the run's, unless it was only
 // stopped, and otherwise that of closing them.
-func RunError(ran, closed error) error {
-	if closed != nil && (ran == nil || errors.Is(ran, ErrStopped)) {
-		return closed
+func RunError(runErr, closeErr error) error {
+	if closeErr != nil && (runErr == nil || errors.Is(runErr, ErrStopped)) {
+		return closeErr
 	}
-	return ran
+	return runErr
 }
 
 // MakeSamples makes samples of a job and puts them to out. Samples of a list of texts are put in
 // the order in which they finish, all others batch by batch.
-func MakeSamples(ctx context.Context, j *Job, list []runs.Span, out Output, h Hooks) error {
+func MakeSamples(ctx context.Context, j *Job, spans []runs.Span, out Output, h Hooks) error {
+	if !h.Behind {
+		return j.makeSamples(ctx, spans, out.Put, h)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	put, finish := out.Put, func() error { return nil }
-	if h.Behind {
-		put, finish = behind(out.Put, cancel)
-	}
-	failed := j.make(ctx, list, put, h)
-	return cmp.Or(finish(), failed)
+	put, finish := putBehind(out.Put, cancel)
+	makeErr := j.makeSamples(ctx, spans, put, h)
+	putErr := finish() // it is why the run was cancelled
+	return cmp.Or(putErr, makeErr)
 }
 
-func (j *Job) make(ctx context.Context, list []runs.Span, put func([]Sample) error,
+func (j *Job) makeSamples(ctx context.Context, spans []runs.Span, put func([]Sample) error,
 	h Hooks) error {
 	var openings traces.Openings
-	at := Stopped{Steps: int(j.Steps(list))}
-	stop := func() bool { return h.Stop != nil && h.Stop() }
+	progress := Stopped{Steps: int(j.Steps(spans))}
+	stopAsked := func() bool { return h.Stop != nil && h.Stop() }
 	pool := generate.PoolOptions{Size: j.Run.Batch, Length: j.Requests.Longest,
-		Guided: j.Requests.Guided, WholeBatches: j.together()}
-	for step, err := range generate.Each(ctx, j.Model.Denoiser, pool, j.requests(list)) {
-		stopped := false
+		Guided: j.Requests.Guided, WholeBatches: j.stepsTogether()}
+	for step, err := range generate.Each(ctx, j.Model.Denoiser, pool, j.requests(spans)) {
+		isStopped := false
 		switch {
 		case err == nil:
-			at.Step++
+			progress.Step++
 			openings.Add(step)
 			if h.Step != nil {
 				if err := h.Step(step); err != nil {
 					return err
 				}
 			}
-			stopped = stop()
-		case ctx.Err() == nil || !stop():
-			return j.about(err)
+			isStopped = stopAsked()
+		case ctx.Err() == nil || !stopAsked():
+			return j.withoutNumber(err)
 		case step == nil:
-			return &at
-		default: // cancelled during the next step
-			stopped = true
+			return &progress
+		default: // the context ended during the next step, because the user asked to stop
+			isStopped = true
 		}
-		var samples, cut []Sample
+
+		var finished, unfinished []Sample
 		for _, q := range step.Sequences {
 			switch {
 			case q.Finished && err == nil:
-				samples = append(samples, j.sample(q, list, &openings))
-			case stopped && !q.Done:
-				cut = append(cut, j.sample(q, list, &openings))
+				finished = append(finished, j.newSample(q, spans, &openings))
+			case isStopped && !q.Done:
+				unfinished = append(unfinished, j.newSample(q, spans, &openings))
 			}
 		}
-		if samples = append(samples, cut...); len(samples) > 0 {
+		if samples := append(finished, unfinished...); len(samples) > 0 {
 			if err := put(samples); err != nil {
 				return err
 			}
 		}
-		if stopped {
-			return &at
+		if isStopped {
+			return &progress
 		}
 	}
 	return nil
 }
 
-// sample returns the sample that a sequence is.
-func (j *Job) sample(q generate.Progress, list []runs.Span, o *traces.Openings) Sample {
-	s := Sample{Index: index(list, q.Number), Seed: q.Seed, Tokens: slices.Clone(q.Tokens),
-		Steps: q.N, Seconds: q.Seconds, Evaluated: q.Work, Choices: q.Choices,
-		Opening: o.Take(q.Number), Unfinished: !q.Done}
+// newSample returns the sample that a sequence is.
+func (j *Job) newSample(q generate.Progress, spans []runs.Span, o *traces.Openings) Sample {
+	s := Sample{
+		Index:      sampleIndex(spans, q.Number),
+		Seed:       q.Seed,
+		Tokens:     slices.Clone(q.Tokens),
+		Steps:      q.N,
+		Seconds:    q.Seconds,
+		Evaluated:  q.Work,
+		Choices:    q.Choices,
+		Opening:    o.Take(q.Number),
+		Unfinished: !q.Done,
+	}
 	if j.Requests.FromFile() {
 		input := j.Requests.InputIndex(s.Index)
 		s.Input = &input
@@ -146,37 +174,42 @@ func (j *Job) sample(q generate.Progress, list []runs.Span, o *traces.Openings) 
 	return s
 }
 
-// index returns sample n of a list.
-func index(list []runs.Span, n int) int {
-	for n >= list[0].N {
-		n, list = n-list[0].N, list[1:]
+// sampleIndex returns the index of sample number n of spans.
+func sampleIndex(spans []runs.Span, n int) int {
+	for n >= spans[0].N {
+		n -= spans[0].N
+		spans = spans[1:]
 	}
-	return list[0].First + n
+	return spans[0].First + n
 }
 
-// behind runs put in a goroutine, so that writing overlaps the next batch's steps. An error of put
-// cancels the run and is returned by finish, which waits.
-func behind(put func([]Sample) error,
-	cancel context.CancelCauseFunc) (later func([]Sample) error, finish func() error) {
-	list, done := make(chan []Sample), make(chan struct{})
+// putBehind runs put in a goroutine, so that writing overlaps the next batch's steps. An error of
+// put cancels the run and is returned by finish, which waits.
+func putBehind(put func([]Sample) error,
+	cancel context.CancelCauseFunc) (putLater func([]Sample) error, finish func() error) {
+	queue := make(chan []Sample)
+	done := make(chan struct{})
 	var failed error
 	go func() {
 		defer close(done)
-		for samples := range list {
-			if failed == nil {
-				if failed = put(samples); failed != nil {
-					cancel(failed)
-				}
+		for samples := range queue {
+			if failed != nil {
+				continue // the run must not wait for a receiver
+			}
+			failed = put(samples)
+			if failed != nil {
+				cancel(failed)
 			}
 		}
 	}()
-	later = func(samples []Sample) error {
-		list <- samples
+	putLater = func(samples []Sample) error {
+		queue <- samples
 		return nil
 	}
-	return later, func() error {
-		close(list)
+	finish = func() error {
+		close(queue)
 		<-done
 		return failed
 	}
+	return putLater, finish
 }

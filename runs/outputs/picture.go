@@ -21,18 +21,26 @@ import (
 
 // PictureRecord is a picture as a line of JSON.
 type PictureRecord struct {
-	ID         int             `json:"id"`
-	Seed       uint64          `json:"seed"`
-	IDs        []int32         `json:"ids"` // codes, row by row
-	OpenedAt   []int           `json:"opened_at"`
-	LogProbs   traces.LogProbs `json:"logprobs"`
-	Steps      int             `json:"steps"`
-	Seconds    float64         `json:"seconds"` // from the start of its batch
-	Evaluated  generate.Work   `json:"evaluated"`
-	File       string          `json:"file,omitempty"`
-	Unfinished bool            `json:"unfinished,omitempty"`
-	Class      string          `json:"class,omitempty"` // as the user wrote it
-	Prompt     string          `json:"prompt,omitempty"`
+	ID   int    `json:"id"`
+	Seed uint64 `json:"seed"`
+	// IDs are the codes, row by row.
+	IDs []int32 `json:"ids"`
+
+	OpenedAt []int           `json:"opened_at"`
+	LogProbs traces.LogProbs `json:"logprobs"`
+	Steps    int             `json:"steps"`
+
+	// Seconds is the time from the start of the picture's batch.
+	Seconds float64 `json:"seconds"`
+
+	Evaluated  generate.Work `json:"evaluated"`
+	File       string        `json:"file,omitempty"`
+	Unfinished bool          `json:"unfinished,omitempty"`
+
+	// Class is as the user wrote it.
+	Class string `json:"class,omitempty"`
+
+	Prompt string `json:"prompt,omitempty"`
 }
 
 // MaxSheet is the most pictures on a contact sheet, so that memory does not grow with a run.
@@ -40,36 +48,63 @@ const MaxSheet = 64
 
 // PictureOptions say where pictures go. Without a Dir there can be at most MaxSheet.
 type PictureOptions struct {
-	Dir      string        // folder of 000000.png and so on, which can be continued; "" for none
-	Settings runs.Settings // settings of Dir; those that it was begun with
-	Shard    runs.Shard    // the part of the run in Dir
+	// Dir is a folder of 000000.png and so on, which can be continued. "" is none.
+	Dir string
 
-	Sheet string // PNG file, a contact sheet of the first pictures; "" for none
-	Bare  bool   // Sheet is the run's only picture itself: no margin, its own size
-	Scale int    // enlargement of sheet and film; 0: until a picture has about 192 pixels
-	Film  string // GIF file of the first pictures as their tokens open; "" for none, see Enlarges
+	// Settings are those of Dir, which must be those that it was begun with.
+	Settings runs.Settings
 
-	Lines io.Writer // receives a PictureRecord for each picture; nil for none
+	// Shard is the part of the run in Dir.
+	Shard runs.Shard
 
-	Say func(line string) // receives messages; may be nil
+	// Sheet is a PNG file, a contact sheet of the first pictures. "" is none.
+	Sheet string
+
+	// Bare says that Sheet is the run's only picture itself: no margin, its own size.
+	Bare bool
+
+	// Scale is the enlargement of sheet and film. 0 enlarges until a picture has about 192 pixels.
+	Scale int
+
+	// Film is a GIF file of the first pictures as their tokens open, "" for none. A job that
+	// Enlarges has none.
+	Film string
+
+	// Lines receives a PictureRecord for each picture. It may be nil.
+	Lines io.Writer
+
+	// Say receives messages. It may be nil.
+	Say func(line string)
 }
 
 // Pictures is an Output of pictures. They are written in the order of Missing, whatever the order
 // in which they finish. One goroutine at a time may use one.
 type Pictures struct {
-	o     PictureOptions
-	j     *Job
-	size  image.Point
-	list  []runs.Span
-	early map[int]Sample // samples that came before their turn
-	next  []int          // indexes in the order of writing
+	o    PictureOptions
+	job  *Job
+	size image.Point
 
-	each    PutFunc // receives each picture's file, in place of a folder or a sheet; nil: none
+	// missing are the samples that are still to be made.
+	missing []runs.Span
+
+	// early are samples that came before their turn, by index.
+	early map[int]Sample
+
+	// unwritten are the indexes of samples in the order of writing.
+	unwritten []int
+
+	// putFile receives each picture's file, in place of a folder or a sheet. It may be nil.
+	putFile PutFunc
+
+	// folder may be nil. pending are the indexes that it lacked when it was opened.
 	folder  *runs.Folder
-	pending map[int]bool // indexes missing in the folder
-	sheet   *images.Sheet
-	film    *paint.Film
-	made    int
+	pending map[int]bool
+
+	sheet *images.Sheet
+	film  *paint.Film
+
+	// written counts the finished pictures that were written.
+	written int
 }
 
 // CheckFolder returns an error if pictures cannot be written to the folder dir, "" for none. It is
@@ -86,15 +121,16 @@ func OpenPictures(j *Job, o PictureOptions) (*Pictures, error) {
 	return j.openPictures(o, []runs.Span{{N: j.Run.N}}, nil)
 }
 
-func (j *Job) openPictures(o PictureOptions, list []runs.Span, each PutFunc) (*Pictures, error) {
+func (j *Job) openPictures(o PictureOptions, missing []runs.Span, putFile PutFunc) (*Pictures,
+	error) {
 	width, height, err := j.Model.Pictures.Size()
 	if err != nil {
 		return nil, err
 	}
-	p := &Pictures{o: o, j: j, size: image.Pt(width, height), list: list, each: each,
-		early: map[int]Sample{}}
-	if j.larger != nil {
-		p.size = j.larger.Size()
+	p := &Pictures{o: o, job: j, size: image.Pt(width, height), missing: missing,
+		putFile: putFile, early: map[int]Sample{}}
+	if j.outpainting != nil {
+		p.size = j.outpainting.Size()
 	}
 	if p.o.Say == nil {
 		p.o.Say = func(string) {}
@@ -102,56 +138,59 @@ func (j *Job) openPictures(o PictureOptions, list []runs.Span, each PutFunc) (*P
 	if o.Film != "" {
 		p.film = paint.NewFilm(j.Run.N, j.Model.Spec(), j.Run.Known)
 	}
-	switch {
-	case o.Dir != "":
+	if o.Dir != "" {
 		err = p.openFolder()
-	case each == nil:
+	} else if putFile == nil {
 		p.sheet = images.NewSheet(j.Run.N, p.size)
 	}
-	for _, r := range p.list {
-		for i := range r.N {
-			p.next = append(p.next, r.First+i)
+	for _, s := range p.missing {
+		for i := range s.N {
+			p.unwritten = append(p.unwritten, s.First+i)
 		}
 	}
 	return p, err
 }
 
+// visibleSide is the side in pixels that is large enough on a screen.
+const visibleSide = 192
+
 // scale returns the enlargement of sheet and film.
 func (p *Pictures) scale() int {
-	const seen = 192 // side in pixels that is large enough on a screen
 	if p.o.Scale > 0 {
 		return p.o.Scale
 	}
-	return max(1, seen/max(p.size.X, p.size.Y, 1))
+	return max(1, visibleSide/max(p.size.X, p.size.Y, 1))
 }
 
 // openFolder opens the folder and lists the missing pictures. Existing pictures that a film needs
 // come first.
-func (p *Pictures) openFolder() (err error) {
-	if p.folder, err = runs.OpenFolder(filepath.Clean(p.o.Dir), p.o.Settings,
-		p.o.Shard, p.j.Run.N); err != nil {
+func (p *Pictures) openFolder() error {
+	n := p.job.Run.N
+	folder, err := runs.OpenFolder(filepath.Clean(p.o.Dir), p.o.Settings, p.o.Shard, n)
+	p.folder = folder
+	if err != nil {
 		return err
 	}
 	p.pending = map[int]bool{}
-	for _, i := range p.folder.Pending(p.j.Run.N) {
+	for _, i := range folder.Pending(n) {
 		p.pending[i] = true
 	}
-	for _, fault := range p.folder.Faults() {
+	for _, fault := range folder.Faults() {
 		p.o.Say(fmt.Sprintf("%s: made again", fault))
 	}
-	first, end := p.o.Shard.Range(p.j.Run.N)
+	first, end := p.o.Shard.Range(n)
 	if done := end - first - len(p.pending); done > 0 {
 		p.o.Say(fmt.Sprintf("%d of %d images are there", done, end-first))
 	}
-	p.list = p.folder.Missing(p.j.Run.N, model.Indexes(0, p.film.Len()))
+	p.missing = folder.Missing(n, model.Indexes(0, p.film.Len()))
 	return nil
 }
 
-// Missing returns the samples for Make that are still to be made.
-func (p *Pictures) Missing() []runs.Span { return p.list }
+// Missing returns the samples for MakeSamples that are still to be made.
+func (p *Pictures) Missing() []runs.Span { return p.missing }
 
 // Written returns the number of pictures finished and written.
-func (p *Pictures) Written() int { return p.made }
+func (p *Pictures) Written() int { return p.written }
 
 // RecordFilm records a step for the film; it is a Hooks.Step.
 func (p *Pictures) RecordFilm(step *generate.Step) error {
@@ -169,77 +208,78 @@ func (p *Pictures) Put(samples []Sample) error {
 			p.early[s.Index] = s
 		}
 	}
-	for len(p.next) > 0 {
-		s, ok := p.early[p.next[0]]
+	for len(p.unwritten) > 0 {
+		s, ok := p.early[p.unwritten[0]]
 		if !ok {
 			return nil
 		}
 		delete(p.early, s.Index)
-		p.next = p.next[1:]
-		if err := p.put(s); err != nil {
+		p.unwritten = p.unwritten[1:]
+		if err := p.decodeAndWrite(s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// put decodes a picture and writes it.
-func (p *Pictures) put(s Sample) error {
+// decodeAndWrite decodes a picture and writes it, unless the folder has it: a film needs the steps
+// of existing pictures too.
+func (p *Pictures) decodeAndWrite(s Sample) error {
 	if p.folder != nil && !p.pending[s.Index] {
 		return nil
 	}
-	codes, masked, err := p.j.Model.Pictures.Fill(s.Tokens)
+	pictures := p.job.Model.Pictures
+	codes, masked, err := pictures.Fill(s.Tokens)
 	if err != nil {
 		return err
 	}
-	picture, err := p.j.Model.Pictures.ConditionedImage(codes,
-		p.j.Requests.Prepared(s.Index).Condition)
+	condition := p.job.Requests.Prepared(s.Index).Condition
+	picture, err := pictures.ConditionedImage(codes, condition)
 	if err != nil {
 		return fmt.Errorf("image %d: %w", s.Index, err)
 	}
-	if in := p.j.paste; in != nil {
-		if err := in.Paste(picture); err != nil {
+	if p.job.inpainting != nil {
+		if err := p.job.inpainting.Paste(picture); err != nil {
 			return err
 		}
 	}
-	return p.place(s, picture, masked)
+	return p.write(s, picture, masked)
 }
 
-// place puts a picture into the folder or onto the sheet, where masked cells are chequered.
-func (p *Pictures) place(s Sample, picture *image.NRGBA, masked []int) error {
+// write writes a picture to the folder or onto the sheet, where masked cells are chequered.
+func (p *Pictures) write(s Sample, picture *image.NRGBA, masked []int) error {
 	name := ""
-	switch {
-	case p.folder != nil || p.each != nil:
-		if err := p.file(s, picture); err != nil {
+	if p.folder != nil || p.putFile != nil {
+		if err := p.writeFile(s, picture); err != nil {
 			return err
 		}
 		if p.folder != nil {
 			name = filepath.Join(p.o.Dir, p.folder.Name(s.Index))
 		}
-	default:
-		hidden, err := p.j.Model.Pictures.Cells(masked)
+	} else {
+		cells, err := p.job.Model.Pictures.Cells(masked)
 		if err != nil {
 			return err
 		}
-		images.DrawCheck(picture, hidden)
+		images.DrawCheck(picture, cells)
 		p.sheet.Put(s.Index, picture)
 	}
 	if !s.Unfinished {
-		p.made++
+		p.written++
 	}
-	return p.line(s, name)
+	return p.writeRecord(s, name)
 }
 
-// file writes a picture to the folder, with its class or prompt in text chunks.
-func (p *Pictures) file(s Sample, picture image.Image) error {
+// writeFile writes a picture to the folder, with its class or prompt in text chunks.
+func (p *Pictures) writeFile(s Sample, picture image.Image) error {
 	var data bytes.Buffer
 	if err := png.Encode(&data, picture); err != nil {
 		return err
 	}
 	file := data.Bytes()
-	r := p.j.Requests.Original(s.Index)
-	if p.j.Model.Spec().Prompt || r.Class != "" {
-		recipe := p.j.Requests.Prepared(s.Index).Recipe
+	r := p.job.Requests.Original(s.Index)
+	if p.job.Model.Spec().Prompt || r.Class != "" {
+		recipe := p.job.Requests.Prepared(s.Index).Recipe
 		file = images.AddLabels(file, [][2]string{
 			{"class", r.Class},
 			{"prompt", r.Prompt},
@@ -249,45 +289,57 @@ func (p *Pictures) file(s Sample, picture image.Image) error {
 			{"recipe", recipe.WithoutIgnored().String()},
 		})
 	}
-	if p.each != nil {
-		return p.each(s.Index, s.Seed, file)
+	if p.putFile != nil {
+		return p.putFile(s.Index, s.Seed, file)
 	}
 	return p.folder.Put(s.Index, s.Seed, file)
 }
 
-func (p *Pictures) line(s Sample, name string) error {
+// writeRecord writes the line of a picture, whose file has this name.
+func (p *Pictures) writeRecord(s Sample, name string) error {
 	if p.o.Lines == nil {
 		return nil
 	}
-	r := p.j.Requests.Original(s.Index)
-	line, err := json.Marshal(PictureRecord{Class: r.Class, Prompt: r.Prompt, ID: s.Index,
-		Seed: s.Seed, IDs: s.Tokens, OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP, Steps: s.Steps,
-		Seconds: s.Seconds, File: name, Unfinished: s.Unfinished,
-		Evaluated: s.Evaluated})
-	if err == nil {
-		_, err = p.o.Lines.Write(append(line, '\n'))
+	r := p.job.Requests.Original(s.Index)
+	line, err := json.Marshal(PictureRecord{
+		ID:         s.Index,
+		Seed:       s.Seed,
+		IDs:        s.Tokens,
+		OpenedAt:   s.Opening.Steps,
+		LogProbs:   s.Opening.LogP,
+		Steps:      s.Steps,
+		Seconds:    s.Seconds,
+		Evaluated:  s.Evaluated,
+		File:       name,
+		Unfinished: s.Unfinished,
+		Class:      r.Class,
+		Prompt:     r.Prompt,
+	})
+	if err != nil {
+		return err
 	}
+	_, err = p.o.Lines.Write(append(line, '\n'))
 	return err
 }
 
 // Enlarge makes the pictures of a job that enlarges one, batch by batch, and calls done, which may
 // be nil, after each. After an error a folder has the pictures finished before.
 func (p *Pictures) Enlarge(ctx context.Context, done func()) error {
-	for len(p.next) > 0 {
-		at := p.next[:min(p.j.Run.Batch, len(p.next))]
-		var list []generate.Request
-		for _, i := range at {
-			list = append(list, p.j.Requests.Prepared(i))
+	for len(p.unwritten) > 0 {
+		batch := p.unwritten[:min(p.job.Run.Batch, len(p.unwritten))]
+		var requests []generate.Request
+		for _, i := range batch {
+			requests = append(requests, p.job.Requests.Prepared(i))
 		}
-		made, err := p.j.larger.Draw(ctx, list)
+		pictures, err := p.job.outpainting.Draw(ctx, requests)
 		if err != nil {
 			return err
 		}
-		p.next = p.next[len(at):]
-		for k, picture := range made {
-			s := Sample{Index: at[k], Seed: list[k].Seed, Steps: list[k].Steps,
+		p.unwritten = p.unwritten[len(batch):]
+		for k, picture := range pictures {
+			s := Sample{Index: batch[k], Seed: requests[k].Seed, Steps: requests[k].Steps,
 				Opening: &traces.Opening{}}
-			if err := p.place(s, picture, nil); err != nil {
+			if err := p.write(s, picture, nil); err != nil {
 				return err
 			}
 			if done != nil {

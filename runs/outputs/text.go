@@ -1,7 +1,6 @@
 package outputs
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,13 +28,19 @@ type TextRecord struct {
 	OpenedAt []int           `json:"opened_at"`
 	LogProbs traces.LogProbs `json:"logprobs"`
 	Steps    int             `json:"steps"`
-	// from the start of its batch; left out of files of lines, whose bytes must not vary
-	Seconds    float64       `json:"seconds,omitempty"`
+
+	// Seconds is the time from the start of the text's batch. It is left out of files of lines,
+	// whose bytes must not vary.
+	Seconds float64 `json:"seconds,omitempty"`
+
 	Evaluated  generate.Work `json:"evaluated"`
 	Unfinished bool          `json:"unfinished,omitempty"`
-	// with --choice, the probability of each by the first pass
+
+	// Choices are those of --choice with the probability of each by the first pass.
 	Choices []constrain.Choice `json:"choices,omitempty"`
-	As      string             `json:"as,omitempty"` // kind that config.json alone does not tell
+
+	// As is the model's kind where config.json alone does not tell it.
+	As string `json:"as,omitempty"`
 }
 
 // TextOptions say where texts go and in which form.
@@ -48,23 +53,40 @@ type TextOptions struct {
 	// One that fasta.IsFile knows is FASTA; a sample without a name is called by number and seed.
 	Name string
 
-	Shard   runs.Shard        // the part of the run in a file of lines
-	JSON    bool              // lines of TextRecord
-	Numbers bool              // a line with each text's number and seed before it
-	Say     func(line string) // gets messages; nil: nobody
+	// Shard is the part of the run in a file of lines.
+	Shard runs.Shard
+
+	// JSON writes lines of TextRecord.
+	JSON bool
+
+	// Numbers writes a line with each text's number and seed before it.
+	Numbers bool
+
+	// Say gets messages. It may be nil.
+	Say func(line string)
 }
 
 // Texts is an Output of texts. One goroutine at a time may use one.
 type Texts struct {
-	o       TextOptions
-	j       *Job
-	each    PutFunc // receives each line of a file of lines, without its newline; nil: none
-	file    *atomicfile.File
-	lines   *runs.Lines
-	held    map[int][]byte // finished texts of file, by index, while earlier ones are missing
-	next    int            // the first index that is not in file
-	written int            // samples put to file
-	drafts  drafts
+	o   TextOptions
+	job *Job
+
+	// putLine receives each line of a file of lines, without its newline. It may be nil.
+	putLine PutFunc
+
+	file  *atomicfile.File
+	lines *runs.Lines
+
+	// early are finished texts of file, by index, while earlier ones are missing.
+	early map[int][]byte
+
+	// next is the first index that is not in file.
+	next int
+
+	// finished counts the samples put to file.
+	finished int
+
+	drafts draftCounts
 }
 
 // isLines reports whether name is that of a file of lines.
@@ -73,7 +95,7 @@ func isLines(name string) bool { return strings.HasSuffix(name, ".jsonl") }
 // NewTexts returns an output. It refuses a file that cannot be written, so that this happens before
 // a model is loaded. The caller closes the output.
 func NewTexts(o TextOptions) (*Texts, error) {
-	t := &Texts{o: o, held: map[int][]byte{}}
+	t := &Texts{o: o, early: map[int][]byte{}}
 	if t.o.Say == nil {
 		t.o.Say = func(string) {}
 	}
@@ -84,10 +106,11 @@ func NewTexts(o TextOptions) (*Texts, error) {
 	case isLines(o.Name):
 		return t, atomicfile.CheckPlace(o.Name) // Begin opens it
 	default:
-		err := atomicfile.CheckPlace(o.Name)
-		if err == nil {
-			t.file, err = atomicfile.Create(o.Name)
+		if err := atomicfile.CheckPlace(o.Name); err != nil {
+			return t, err
 		}
+		var err error
+		t.file, err = atomicfile.Create(o.Name)
 		return t, err
 	}
 	return t, nil
@@ -96,13 +119,14 @@ func NewTexts(o TextOptions) (*Texts, error) {
 // Begin sets the job and returns the samples still to be made, which are all unless a file of lines
 // is continued. s are the settings of a file of lines and must be those that it was begun with.
 func (t *Texts) Begin(j *Job, s runs.Settings) ([]runs.Span, error) {
-	t.j = j
+	t.job = j
 	n := j.Run.N
 	if !isLines(t.o.Name) {
 		return []runs.Span{{N: n}}, nil
 	}
 	var err error
-	if t.lines, err = runs.OpenLines(t.o.Name, s, t.o.Shard, n); err != nil {
+	t.lines, err = runs.OpenLines(t.o.Name, s, t.o.Shard, n)
+	if err != nil {
 		return nil, err
 	}
 	first, end := t.o.Shard.Range(n)
@@ -125,86 +149,118 @@ func (t *Texts) Put(samples []Sample) error {
 	return nil
 }
 
+// put writes a sample.
 func (t *Texts) put(s Sample) error {
 	t.drafts.add(s)
-	r := t.record(s)
-	if src := t.j.Model.Source; src != nil {
-		r.As = src.KindOverride
-	}
-	if t.lines != nil || t.each != nil {
+	r := t.newRecord(s)
+	if t.lines != nil || t.putLine != nil {
 		r.Seconds = 0
 	}
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	if t.each != nil {
-		return t.each(r.ID, r.Seed, line)
+	if t.putLine != nil {
+		return t.putLine(r.ID, r.Seed, line)
 	}
 	if t.lines != nil {
 		return t.lines.Put(r.ID, r.Seed, line)
 	}
-	var text []byte
-	if fasta.IsFile(t.o.Name) {
-		name := cmp.Or(t.j.Requests.Name(r.ID), fmt.Sprintf("sample_%d seed=%d", r.ID, r.Seed))
-		text = fasta.Append(nil, fasta.Record{Name: name, Sequence: r.Text})
-	} else if t.o.JSON {
-		text = append(line, '\n')
-	} else {
-		if t.o.Numbers {
-			text = fmt.Appendf(nil, "--- sample %d, seed %d\n", r.ID, r.Seed)
-		}
-		text = fmt.Appendln(text, r.Text)
-	}
+
+	text := t.formatText(r, line)
 	if t.file == nil {
-		_, err = t.o.To.Write(text)
+		_, err := t.o.To.Write(text)
 		return err
 	}
-	t.held[r.ID] = text
-	for t.written++; t.held[t.next] != nil; t.next++ {
-		t.file.Write(t.held[t.next]) // Close has its error
-		delete(t.held, t.next)
+	t.finished++
+	t.early[r.ID] = text
+	for t.early[t.next] != nil {
+		t.file.Write(t.early[t.next]) // Close returns its error
+		delete(t.early, t.next)
+		t.next++
 	}
 	return nil
 }
 
-func (t *Texts) record(s Sample) TextRecord {
-	return TextRecord{ID: s.Index, Input: s.Input, Seed: s.Seed, IDs: s.Tokens,
-		Text: t.j.Requests.Answer(s.Index).Render(s.Tokens).Text, OpenedAt: s.Opening.Steps,
-		LogProbs: s.Opening.LogP, Steps: s.Steps, Seconds: s.Seconds,
-		Evaluated: s.Evaluated, Unfinished: s.Unfinished, Choices: s.Choices}
+// formatText returns a text in the form of the file or the stream. line is its record.
+func (t *Texts) formatText(r TextRecord, line []byte) []byte {
+	if fasta.IsFile(t.o.Name) {
+		name := t.job.Requests.Name(r.ID)
+		if name == "" {
+			name = fmt.Sprintf("sample_%d seed=%d", r.ID, r.Seed)
+		}
+		return fasta.Append(nil, fasta.Record{Name: name, Sequence: r.Text})
+	}
+	if t.o.JSON {
+		return append(line, '\n')
+	}
+	var text []byte
+	if t.o.Numbers {
+		text = fmt.Appendf(nil, "--- sample %d, seed %d\n", r.ID, r.Seed)
+	}
+	return fmt.Appendln(text, r.Text)
 }
 
-// Close ends the output of a run that returned ran. If ran is nil the file appears under its name.
-// The finished part of a stopped run appears under another name, see atomicfile.PartialName; after
-// other errors there is no file.
-func (t *Texts) Close(ran error) error {
+// newRecord returns the record of a sample.
+func (t *Texts) newRecord(s Sample) TextRecord {
+	r := TextRecord{
+		ID:         s.Index,
+		Input:      s.Input,
+		Seed:       s.Seed,
+		IDs:        s.Tokens,
+		Text:       t.job.Requests.Answer(s.Index).Render(s.Tokens).Text,
+		OpenedAt:   s.Opening.Steps,
+		LogProbs:   s.Opening.LogP,
+		Steps:      s.Steps,
+		Seconds:    s.Seconds,
+		Evaluated:  s.Evaluated,
+		Unfinished: s.Unfinished,
+		Choices:    s.Choices,
+	}
+	if source := t.job.Model.Source; source != nil {
+		r.As = source.KindOverride
+	}
+	return r
+}
+
+// Close ends the output of a run that returned runErr. If it is nil the file appears under its
+// name. The finished part of a stopped run appears under another name, see atomicfile.PartialName;
+// after other errors there is no file.
+func (t *Texts) Close(runErr error) error {
 	defer t.file.Discard()
 	if line := t.drafts.report(); line != "" {
 		t.o.Say(line)
 	}
-	stopped := errors.Is(ran, ErrStopped)
-	switch {
-	case t.lines != nil:
+	if t.lines != nil {
 		return t.lines.Close()
-	case t.file == nil || ran != nil && !stopped || stopped && t.written == 0:
+	}
+	isStopped := errors.Is(runErr, ErrStopped)
+	hasFailed := runErr != nil && !isStopped
+	if t.file == nil || hasFailed || isStopped && t.finished == 0 {
 		return nil
 	}
-	for _, i := range slices.Sorted(maps.Keys(t.held)) {
-		t.file.Write(t.held[i])
+
+	for _, i := range slices.Sorted(maps.Keys(t.early)) {
+		t.file.Write(t.early[i])
 	}
 	name := t.file.Name()
-	if stopped {
+	if isStopped {
 		name = atomicfile.PartialName(name)
-		t.o.Say(fmt.Sprintf("%s has the finished ones, %d", name, t.written))
+		t.o.Say(fmt.Sprintf("%s has the finished ones, %d", name, t.finished))
 	}
 	return atomicfile.WithPath(name, t.file.CommitAs(name))
 }
 
-// drafts counts what self-speculation did.
-type drafts struct{ tokens, passes, drafted, accepted int }
+// draftCounts counts what self-speculation did.
+type draftCounts struct {
+	tokens   int
+	passes   int
+	drafted  int
+	accepted int
+}
 
-func (d *drafts) add(s Sample) {
+// add counts a sample.
+func (d *draftCounts) add(s Sample) {
 	if s.Evaluated.Drafted == 0 {
 		return
 	}
@@ -219,7 +275,7 @@ func (d *drafts) add(s Sample) {
 }
 
 // report returns a line for people, "" if nothing was drafted.
-func (d *drafts) report() string {
+func (d *draftCounts) report() string {
 	if d.drafted == 0 {
 		return ""
 	}

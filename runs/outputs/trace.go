@@ -14,7 +14,9 @@ import (
 // Trace writes a run's trace to a file. A nil Trace does nothing. One goroutine at a time may use
 // one.
 type Trace struct {
-	w    *traces.Writer
+	w *traces.Writer
+
+	// name is the file, for errors.
 	name string
 	say  func(line string)
 }
@@ -29,8 +31,8 @@ func OpenTrace(name, model string, j *Job, say func(line string)) (*Trace, error
 	if j.Model.Text != nil {
 		t = j.Model.Text
 	}
-	h := traces.NewHeader(j.Model.Spec(), j.Run.Request, t, model, prompt.Hole)
-	w, err := traces.Create(name, h, t)
+	header := traces.NewHeader(j.Model.Spec(), j.Run.Request, t, model, prompt.Hole)
+	w, err := traces.Create(name, header, t)
 	if err != nil {
 		return nil, err
 	}
@@ -45,22 +47,22 @@ func (t *Trace) Step(step *generate.Step) error {
 	return atomicfile.WithPath(t.name, t.w.Write(step))
 }
 
-// Close ends the trace of a run that returned ran. If ran is nil the file appears under its name.
+// Close ends the trace of a run that returned runErr. If it is nil the file appears under its name.
 // The trace of a stopped run appears under another name, see atomicfile.PartialName; after
 // other errors there is no file.
-func (t *Trace) Close(ran error) error {
+func (t *Trace) Close(runErr error) error {
 	switch {
 	case t == nil:
 		return nil
-	case ran == nil:
+	case runErr == nil:
 		return atomicfile.WithPath(t.name, t.w.Close())
-	case !errors.Is(ran, ErrStopped):
+	case !errors.Is(runErr, ErrStopped):
 		t.w.Discard()
 		return nil
 	}
-	part := atomicfile.PartialName(t.name)
+	partial := atomicfile.PartialName(t.name)
 	if t.say != nil {
-		t.say(fmt.Sprintf("%s has the steps so far", part))
+		t.say(fmt.Sprintf("%s has the steps so far", partial))
 	}
-	return atomicfile.WithPath(part, t.w.CloseAs(part))
+	return atomicfile.WithPath(partial, t.w.CloseAs(partial))
 }

@@ -33,13 +33,21 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; " +
 
 // file is one file as it is sent.
 type file struct {
-	content, packed []byte // packed by gzip
-	kind, tag       string // Content-Type and ETag
+	content []byte
+
+	// compressed is content as gzip has it.
+	compressed []byte
+
+	contentType string
+
+	// tag is the ETag of content, without quotes.
+	tag string
 }
 
-// load reads the embedded files, by the path that they are asked for.
-var load = sync.OnceValue(func() map[string]file {
-	all := map[string]file{"/openapi.json": newFile("openapi.json", description)}
+// loadFiles reads the embedded files, by the path that they are asked for. It compresses them once,
+// when the first is asked for, so that a server whose page nobody opens does not.
+var loadFiles = sync.OnceValue(func() map[string]file {
+	byPath := map[string]file{"/openapi.json": newFile("openapi.json", description)}
 	entries, err := files.ReadDir("files")
 	if err != nil {
 		panic(fmt.Sprintf("page: embedded files: %v", err))
@@ -49,37 +57,46 @@ var load = sync.OnceValue(func() map[string]file {
 		if err != nil {
 			panic(fmt.Sprintf("page: embedded files: %v", err))
 		}
-		at := "/page/" + e.Name()
+		urlPath := "/page/" + e.Name()
 		if e.Name() == "index.html" {
-			at = "/"
+			urlPath = "/"
 		}
-		all[at] = newFile(e.Name(), content)
+		byPath[urlPath] = newFile(e.Name(), content)
 	}
-	return all
+	return byPath
 })
 
+// newFile returns the file of a name with this content.
 func newFile(name string, content []byte) file {
-	var packed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	var compressed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
 	_, _ = w.Write(content) // a buffer refuses nothing
 	_ = w.Close()
 	sum := sha256.Sum256(content)
-	return file{content: content, packed: packed.Bytes(), kind: kinds[path.Ext(name)],
-		tag: hex.EncodeToString(sum[:8])}
+	return file{
+		content:     content,
+		compressed:  compressed.Bytes(),
+		contentType: contentTypes[path.Ext(name)],
+		tag:         hex.EncodeToString(sum[:8]),
+	}
 }
 
-// kinds are the Content-Types of files by their endings. The machine's own table of types is not
-// asked: it may be wrong.
-var kinds = map[string]string{".js": "text/javascript; charset=utf-8",
-	".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8", ".svg": "image/svg+xml",
-	".json": "application/json"}
+// contentTypes are those of files by their extensions. The machine's own table of types is not
+// used, because it may be wrong.
+var contentTypes = map[string]string{
+	".js":   "text/javascript; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".html": "text/html; charset=utf-8",
+	".svg":  "image/svg+xml",
+	".json": "application/json",
+}
 
 // Handler answers GET and HEAD for the page: the HTML at "/", its files below "/page/", and
 // "/openapi.json". Answers have an ETag of their content, and browsers ask again each time: a new
 // version shows at once.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f, ok := load()[r.URL.Path]
+		f, ok := loadFiles()[r.URL.Path]
 		if !ok {
 			http.NotFound(w, r)
 			return
@@ -96,11 +113,13 @@ func Handler() http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-cache")
-		h.Set("Content-Type", f.kind)
+		h.Set("Content-Type", f.contentType)
 		h.Set("Vary", "Accept-Encoding")
-		content, tag := f.content, f.tag
-		if accepts(r.Header.Get("Accept-Encoding")) {
-			content, tag = f.packed, tag+"-gzip"
+		content := f.content
+		tag := f.tag
+		if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+			content = f.compressed
+			tag += "-gzip"
 			h.Set("Content-Encoding", "gzip")
 		}
 		h.Set("ETag", `"`+tag+`"`)
@@ -108,8 +127,9 @@ func Handler() http.Handler {
 	})
 }
 
-// accepts reports whether an Accept-Encoding header takes gzip.
-func accepts(header string) bool {
+// acceptsGzip reports whether an Accept-Encoding header takes gzip. A quality of 0 says that it
+// does not.
+func acceptsGzip(header string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		name, quality, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")
 		if strings.EqualFold(name, "gzip") {

@@ -32,7 +32,7 @@ func read(t *testing.T, r *http.Response) string {
 
 func TestSize(t *testing.T) {
 	total := 0
-	for at, f := range load() {
+	for at, f := range loadFiles() {
 		if at != "/openapi.json" {
 			total += len(f.content)
 		}
@@ -44,10 +44,10 @@ func TestSize(t *testing.T) {
 func TestNames(t *testing.T) {
 	named := map[string]bool{"/": true, "/openapi.json": true}
 	quoted := regexp.MustCompile(`(?:from |href=|src=)"([^"]+)"`)
-	for at, f := range load() {
+	for at, f := range loadFiles() {
 		for _, match := range quoted.FindAllStringSubmatch(string(f.content), -1) {
 			name := strings.Replace(match[1], "./", "/page/", 1)
-			require.Contains(t, load(), name, "%s names %s", at, match[1])
+			require.Contains(t, loadFiles(), name, "%s names %s", at, match[1])
 			named[name] = true
 		}
 		if at != "/openapi.json" {
@@ -56,7 +56,7 @@ func TestNames(t *testing.T) {
 		}
 		require.NotContains(t, string(f.content), "innerHTML", at)
 	}
-	for at := range load() {
+	for at := range loadFiles() {
 		require.True(t, named[at], "nothing names %s", at)
 	}
 }
@@ -101,7 +101,7 @@ func TestTags(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, path := range []string{"/page/", "/page/page.go", "/page/../page.go", "/index.html", "/x"} {
 		require.Equal(t, 404, get(t, "GET", path).StatusCode, path)
-		require.NotContains(t, load(), path)
+		require.NotContains(t, loadFiles(), path)
 	}
 	r := get(t, "POST", "/")
 	require.Equal(t, 405, r.StatusCode)
