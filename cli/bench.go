@@ -11,6 +11,7 @@ import (
 	"unmask/param"
 )
 
+// newBench returns the command unmask bench.
 func newBench() *cobra.Command {
 	var o bench.Options
 	var asJSON bool

@@ -40,6 +40,7 @@ type chatFlags struct {
 	watch     bool
 }
 
+// newChat returns the command unmask chat.
 func newChat() *cobra.Command {
 	f := &chatFlags{}
 	cmd := &cobra.Command{
@@ -99,22 +100,35 @@ const chatHelp = `  /system TEXT   set the system message; without TEXT, remove 
 
 // conversation is a chat in a terminal.
 type conversation struct {
-	model      *unmask.Model
-	template   *chat.Model
-	overrides  generate.Overrides
-	variables  prompt.Variables
-	maxTokens  int
-	seed       uint64
-	system     string
-	messages   []chat.Message
-	store      *kvcache.Store // of what was said
-	dropped    int            // oldest messages that are not sent any more
-	out        io.Writer
-	columns    func() int        // of the terminal; nil where answers are not wrapped
-	watcher    *terminal.Watcher // nil without --watch
+	model     *unmask.Model
+	template  *chat.Model
+	overrides generate.Overrides
+	variables prompt.Variables
+	maxTokens int
+	seed      uint64
+	system    string
+	messages  []chat.Message
+
+	// store keeps keys and values of what was said, so that a turn computes only what is new.
+	store *kvcache.Store
+
+	// dropped counts the oldest messages that are no longer sent, for want of room.
+	dropped int
+
+	out io.Writer
+
+	// columns returns the width of the terminal; nil where answers are not wrapped.
+	columns func() int
+
+	// watcher is nil without --watch.
+	watcher *terminal.Watcher
+
+	// interrupts receives when the user stops an answer.
 	interrupts <-chan struct{}
 }
 
+// run loads the model and answers messages: with an editor on a terminal, and otherwise line by
+// line, so that scripts can talk too.
 func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	overrides, err := f.readOverrides(cmd.Flags())
 	if err != nil {
@@ -164,7 +178,8 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	return c.answerMessages(ctx, terminal.NewLineEditor(ctx, "> ").ReadMessage)
 }
 
-// answerMessages answers messages until there are no more.
+// answerMessages answers messages until there are no more. An error of one message, such as an
+// unknown command, is printed and does not end the conversation.
 func (c *conversation) answerMessages(ctx context.Context, read func() (string, error)) error {
 	for ctx.Err() == nil {
 		message, err := read()
@@ -180,8 +195,8 @@ func (c *conversation) answerMessages(ctx context.Context, read func() (string, 
 		default:
 			err = c.askMessage(ctx, c.messages, message)
 		}
-		if err != nil && ctx.Err() == nil { // the conversation goes on
-			terminal.Logf("%s", errorLine(err))
+		if err != nil && ctx.Err() == nil {
+			terminal.Log(errorLine(err))
 		}
 	}
 	return ctx.Err()
@@ -263,17 +278,21 @@ func (c *conversation) saveFile(name string) error {
 	return atomicfile.Put(name, append(data, '\n'))
 }
 
-// loadFile goes on with the conversation in a file; without one all stays as it is.
+// loadFile replaces the conversation by one in a file. After an error it stays as it is.
 func (c *conversation) loadFile(name string) error {
 	data, err := atomicfile.ReadSmall(name, tokenizers.MaxText)
 	if err != nil {
 		return err
 	}
 	var messages []chat.Message
-	err = cmp.Or(json.Unmarshal(data, &messages), c.template.Template.CheckMessages(data))
+	err = json.Unmarshal(data, &messages)
+	if err == nil {
+		err = c.template.Template.CheckMessages(data)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+
 	c.system = ""
 	c.dropped = 0
 	if len(messages) > 0 && messages[0].Role == "system" {
@@ -281,7 +300,7 @@ func (c *conversation) loadFile(name string) error {
 		messages = messages[1:]
 	}
 	c.messages = messages
-	terminal.Logf("%s", terminal.FormatCount(len(messages), "message"))
+	terminal.Log(terminal.FormatCount(len(messages), "message"))
 	return nil
 }
 

@@ -25,8 +25,10 @@ var flagCompletions = map[string]func() []string{
 	"with":      fixedNames("hidden", "attention", "kv", "hidden,attention,kv"),
 }
 
+// fixedNames returns a list for completion that does not change.
 func fixedNames(list ...string) func() []string { return func() []string { return list } }
 
+// samplerNames returns the samplers, each with its description behind a tab, as shells show it.
 func samplerNames() (list []string) {
 	for _, info := range samplers.List() {
 		list = append(list, info.Name+"\t"+info.Line)
@@ -34,6 +36,7 @@ func samplerNames() (list []string) {
 	return list
 }
 
+// scheduleNames returns the schedules.
 func scheduleNames() (list []string) {
 	for _, s := range samplers.Schedules() {
 		list = append(list, s.String())
@@ -77,6 +80,7 @@ func registerCompletions(cmd *cobra.Command) {
 	}
 }
 
+// completeFrom returns a completion by a list, which is made when the user asks for it.
 func completeFrom(list func() []string) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return list(), cobra.ShellCompDirectiveDefault // files, if no name begins like this

@@ -18,6 +18,7 @@ import (
 
 const maxHeads = 1 << 16
 
+// newConvert returns the command unmask convert.
 func newConvert() *cobra.Command {
 	var o pytorch.Options
 	var quantize string

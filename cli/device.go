@@ -27,10 +27,15 @@ type deviceFlags struct {
 	precision string
 	as        string
 
-	deviceName     string      // name of the device that load opened
-	precisionGiven func() bool // whether --precision was given; nil where a run has it from elsewhere
+	// deviceName is the name of the device that loadModel opened.
+	deviceName string
+
+	// precisionGiven reports whether the user chose --precision: otherwise the model may be loaded in
+	// one that fits into memory. It is nil where a run has its precision from elsewhere.
+	precisionGiven func() bool
 }
 
+// register adds the flags, with a default model.
 func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
 	f.StringVar(&d.model, "model", model,
 		"`MODEL`: demo or demo-image (built in), a directory, org/name[@revision] on the hub, or an "+
@@ -39,11 +44,13 @@ func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
 	d.registerCompute(f)
 }
 
+// registerAs adds --as.
 func (d *deviceFlags) registerAs(f *pflag.FlagSet) {
 	f.StringVar(&d.as, "as", "", "read the files as this `KIND` of model (docs/models.md lists them), "+
 		"whatever config.json says")
 }
 
+// registerCompute adds the flags of the device and its arithmetic.
 func (d *deviceFlags) registerCompute(f *pflag.FlagSet) {
 	flags.Device(f, &d.device)
 	flags.Threads(f, &d.threads, "processor cores to use; the output does not depend on it")
@@ -72,7 +79,8 @@ func (d *deviceFlags) loadOptions() (unmask.Options, error) {
 }
 
 // The embedded models, by the names that every command takes. For commands about images demo means
-// demo-image, for conversations demo-chat, and for those that judge text demo-judge.
+// demo-image, for conversations demo-chat, and for those that judge text demo-judge: a user who
+// names no model gets one that suits the command.
 const (
 	demoText  = "demo"
 	demoChat  = "demo-chat"
@@ -80,6 +88,7 @@ const (
 	demoJudge = "demo-judge"
 )
 
+// embedDemos registers the embedded models, once for a process: tests call Main many times.
 var embedDemos = sync.OnceFunc(func() {
 	catalog.Embed(demoText, demo.Text())
 	catalog.Embed(demoChat, demo.Chat())
@@ -111,7 +120,8 @@ func (d *deviceFlags) loadModel(ctx context.Context) (*unmask.Model, error) {
 	return m, nil
 }
 
-// refuseModelName makes an error a usage error if its name can be no model's.
+// refuseModelName returns an error as a mistake on the command line if it is about a name that no
+// model can have.
 func refuseModelName(err error) error {
 	if errors.Is(err, catalog.ErrName) {
 		return usagef("%v", err)

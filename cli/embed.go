@@ -30,6 +30,7 @@ type embedFlags struct {
 	out string
 }
 
+// newEmbed returns the command unmask embed.
 func newEmbed() *cobra.Command {
 	var f embedFlags
 	cmd := &cobra.Command{
@@ -67,28 +68,22 @@ or with --each one tensor [tokens,W] a text, named by its number from 0.`,
 	return cmd
 }
 
-// vectorWriters write vectors of records by the end of a file's name: one of each or, with the
-// number of each one's tokens, [tokens, width].
-var vectorWriters = map[string]func(io.Writer, []fasta.Record, [][]float32, []int) error{
+// vectorWriter writes vectors of records: one of each or, with the number of each one's tokens,
+// [tokens, width].
+type vectorWriter func(w io.Writer, list []fasta.Record, vectors [][]float32, tokens []int) error
+
+// vectorWriters are the formats of vectors, by the end of a file's name.
+var vectorWriters = map[string]vectorWriter{
 	".jsonl":       writeVectorLines,
 	".csv":         writeVectorCSV,
 	".safetensors": writeVectorTensors,
 }
 
+// run writes the vectors of a file's texts. All texts are tokenized before the first pass, so that
+// one that is too long costs no time.
 func (f *embedFlags) run(ctx context.Context, file string) error {
-	extension := ".jsonl"
-	if dot := strings.LastIndexByte(f.out, '.'); f.out != "" {
-		extension = f.out[max(dot, 0):]
-	}
-	write := vectorWriters[extension]
-	if write == nil || f.PerToken && extension == ".csv" {
-		return usagef("--out is %s, want a name that ends in .jsonl, .csv (without --each) or .safetensors",
-			param.Quote(f.out))
-	}
-	if f.PerToken && f.Dimensions != 0 {
-		return usagef("--each with --dimensions, want it without")
-	}
-	if err := checkFile("--out", f.out); err != nil {
+	write, err := f.chooseWriter()
+	if err != nil {
 		return err
 	}
 	records, err := readRecords(file, true)
@@ -103,49 +98,80 @@ func (f *embedFlags) run(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	list := make([]*embed.Text, len(records))
-	cut := 0
+
+	texts := make([]*embed.Text, len(records))
+	truncated := 0
 	for i, r := range records {
-		list[i], err = e.Tokenize(r.Sequence, f.Options)
+		texts[i], err = e.Tokenize(r.Sequence, f.Options)
 		if err != nil {
 			return fmt.Errorf("text %d (%.40s): %w", i+1, r.Name, err)
 		}
-		cut += min(list[i].Truncated, 1)
+		if texts[i].Truncated > 0 {
+			truncated++
+		}
 	}
-	if cut > 0 {
-		terminal.Logf("note: %s cut, as sentence-transformers does", terminal.FormatCount(cut, "long text"))
+	if truncated > 0 {
+		terminal.Logf("note: %s truncated, as sentence-transformers does",
+			terminal.FormatCount(truncated, "long text"))
 	}
-	vectors, err := e.Embed(ctx, list, f.Options)
+
+	vectors, err := e.Embed(ctx, texts, f.Options)
 	if err != nil {
 		return err
 	}
 	var tokens []int // of each text, nil for one vector each
-	for i := 0; i < len(list) && f.PerToken; i++ {
-		tokens = append(tokens, list[i].ContentTokens())
+	if f.PerToken {
+		for _, t := range texts {
+			tokens = append(tokens, t.ContentTokens())
+		}
 	}
 	if f.out == "" {
 		return write(stdout, records, vectors, tokens)
 	}
-	return printWritten(atomicfile.WriteFile(f.out, func(w io.Writer) error {
+	err = atomicfile.WriteFile(f.out, func(w io.Writer) error {
 		return write(w, records, vectors, tokens)
-	}), f.out)
+	})
+	return printWritten(err, f.out)
 }
 
+// chooseWriter returns what writes vectors in the format of --out, or what is wrong with the flags.
+func (f *embedFlags) chooseWriter() (vectorWriter, error) {
+	extension := ".jsonl"
+	if f.out != "" {
+		dot := strings.LastIndexByte(f.out, '.')
+		extension = f.out[max(dot, 0):]
+	}
+	write := vectorWriters[extension]
+	if write == nil || f.PerToken && extension == ".csv" {
+		return nil, usagef("--out is %s, want a name that ends in .jsonl, .csv (without --each) or "+
+			".safetensors", param.Quote(f.out))
+	}
+	if f.PerToken && f.Dimensions != 0 {
+		return nil, usagef("--each with --dimensions, want it without")
+	}
+	return write, checkFile("--out", f.out)
+}
+
+// writeVectorLines writes an object of JSON a line for each record.
 func writeVectorLines(w io.Writer, list []fasta.Record, vectors [][]float32, tokens []int) error {
+	encoder := json.NewEncoder(w)
 	for i, r := range list {
 		line := map[string]any{"name": r.Name}
-		if v := vectors[i]; tokens != nil {
-			line["embeddings"] = slices.Collect(slices.Chunk(v, len(v)/tokens[i]))
-		} else {
+		v := vectors[i]
+		if tokens == nil {
 			line["embedding"] = v
+		} else {
+			line["embeddings"] = slices.Collect(slices.Chunk(v, len(v)/tokens[i]))
 		}
-		if err := json.NewEncoder(w).Encode(line); err != nil {
+		if err := encoder.Encode(line); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// writeVectorCSV writes a name and its numbers a line. Numbers have as many digits as they need to
+// be read back as they are.
 func writeVectorCSV(w io.Writer, list []fasta.Record, vectors [][]float32, _ []int) error {
 	out := csv.NewWriter(w)
 	for i, r := range list {
@@ -159,6 +185,8 @@ func writeVectorCSV(w io.Writer, list []fasta.Record, vectors [][]float32, _ []i
 	return out.Error()
 }
 
+// writeVectorTensors writes safetensors: one tensor of all vectors or, with tokens, one for each
+// record.
 func writeVectorTensors(w io.Writer, list []fasta.Record, vectors [][]float32, tokens []int) error {
 	var out []weights.Tensor
 	add := func(name string, rows int, v []float32) {

@@ -19,6 +19,7 @@ type encodeFlags struct {
 	texts  string
 }
 
+// newEncode returns the command unmask encode.
 func newEncode() *cobra.Command {
 	f := &encodeFlags{}
 	cmd := &cobra.Command{
@@ -50,6 +51,8 @@ or text_ids, null_before_last and so on of null_ids, and prompt_ids of the promp
 	return cmd
 }
 
+// checkFlags returns an error unless there is one kind of input: images, a tensor of them, or
+// texts.
 func (f *encodeFlags) checkFlags(args []string) error {
 	switch {
 	case f.pixels != "" && len(args) > 0:
@@ -62,6 +65,7 @@ func (f *encodeFlags) checkFlags(args []string) error {
 	return nil
 }
 
+// run writes the codes of images, or the states of texts.
 func (f *encodeFlags) run(ctx context.Context, args []string) error {
 	if err := images.CheckFit(f.fit); err != nil {
 		return usagef("--%v", err)
@@ -84,6 +88,7 @@ func (f *encodeFlags) run(ctx context.Context, args []string) error {
 	return printWritten(export.WriteCodes(ctx, c, args, f.fit, f.out, func() { p.Add(1) }), f.out)
 }
 
+// newDecode returns the command unmask decode.
 func newDecode() *cobra.Command {
 	var d deviceFlags
 	var codes, out string

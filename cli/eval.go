@@ -16,6 +16,7 @@ import (
 	"unmask/research/metrics"
 )
 
+// newEval returns the command unmask eval, which only has subcommands.
 func newEval() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval",
@@ -48,6 +49,7 @@ type evalTextFlags struct {
 	stories bool
 }
 
+// newEvalText returns the command unmask eval text.
 func newEvalText() *cobra.Command {
 	var f evalTextFlags
 	cmd := &cobra.Command{
@@ -72,6 +74,7 @@ func newEvalText() *cobra.Command {
 	return cmd
 }
 
+// run measures the samples of a file and prints their metrics.
 func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	o, err := f.deviceFlags.judgeOptions(nil)
 	if err != nil {
@@ -114,6 +117,7 @@ type evalImageFlags struct {
 	json      bool
 }
 
+// newEvalImage returns the command unmask eval image.
 func newEvalImage() *cobra.Command {
 	var f evalImageFlags
 	cmd := &cobra.Command{
@@ -144,6 +148,8 @@ func newEvalImage() *cobra.Command {
 	return cmd
 }
 
+// run measures the pictures of a directory. It notes when they are too few for the Frechet
+// distance, which grows as samples get fewer than features.
 func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if err := checkFile("--save-stats", f.saveStats); err != nil {
 		return usagef("%v", err)

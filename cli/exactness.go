@@ -24,6 +24,7 @@ type exactnessFlags struct {
 	json      bool
 }
 
+// newEvalExactness returns the command unmask eval exactness.
 func newEvalExactness() *cobra.Command {
 	var f exactnessFlags
 	cmd := &cobra.Command{
@@ -59,6 +60,7 @@ core. After an interruption the same command continues.`,
 	return cmd
 }
 
+// run measures the points that the journal lacks, and prints all as a table or as JSON.
 func (f *exactnessFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 	if err := cmp.Or(f.Hub.Check(set, nil, true, ""), checkFile("--out", f.out),
 		f.checkModel()); err != nil {

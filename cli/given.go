@@ -23,7 +23,7 @@ func checkFlagsAndArgs(cmd *cobra.Command, args []string) error {
 	return cmp.Or(refuseEmpty(cmd, args), refuseMissing(cmd))
 }
 
-// countTrue returns how many of some flags are given.
+// countTrue returns how many of its arguments are true, such as flags that exclude each other.
 func countTrue(flags ...bool) (n int) {
 	for _, set := range flags {
 		if set {
@@ -67,10 +67,11 @@ func refuseEmpty(cmd *cobra.Command, args []string) error {
 // addSeedFlag adds --seed.
 func addSeedFlag(f *pflag.FlagSet, seed *uint64, help string) { flags.Seed(f, seed, "seed", help) }
 
-// explainFlagError reports a mistake in a flag.
+// explainFlagError returns pflag's error about a flag in our words, with the flags that were
+// probably meant.
 func explainFlagError(cmd *cobra.Command, err error) error {
-	if near := flags.SuggestNames(cmd.Flags(), err); len(near) > 0 {
-		return usagef("%v, did you mean --%s?", err, strings.Join(near, " or --"))
+	if similar := flags.SuggestNames(cmd.Flags(), err); len(similar) > 0 {
+		return usagef("%v, did you mean --%s?", err, strings.Join(similar, " or --"))
 	}
 	return usagef("%v", flags.ExplainError(err))
 }

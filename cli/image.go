@@ -88,6 +88,7 @@ authors' evaluation.`,
 	return cmd
 }
 
+// registerFlags adds the flags.
 func (f *imageFlags) registerFlags(s *pflag.FlagSet) {
 	f.deviceFlags.register(s, "demo")
 	f.samplingFlags.register(s, model.Spec{Shape: []int{1, 1}})
@@ -116,6 +117,7 @@ func (f *imageFlags) registerFlags(s *pflag.FlagSet) {
 		"rows), opened_at, logprobs, steps, seconds, evaluated, file")
 }
 
+// run makes the images: with workers, if a hub is open, and then what is missing here.
 func (f *imageFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 	if err := f.setSingleFile(set); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"unmask/research/judges"
 )
 
+// newInspect returns the command unmask inspect.
 func newInspect() *cobra.Command {
 	var asJSON bool
 	var d deviceFlags

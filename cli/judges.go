@@ -19,6 +19,7 @@ type taskFlags struct {
 	judges.Measure
 }
 
+// register adds the flags.
 func (t *taskFlags) register(s *pflag.FlagSet) {
 	s.StringVar(&t.Judge, "judge", "demo",
 		"for text, a GPT-2 `MODEL`: demo (embedded), a directory, or org/name[@revision]")
@@ -32,9 +33,10 @@ func (t *taskFlags) register(s *pflag.FlagSet) {
 // also returns the settings that results depend on.
 func (d *deviceFlags) loadTask(ctx context.Context, kind string, t taskFlags) (
 	task experiments.Task, s experiments.Settings, err error) {
-	if name := d.model; kind == "image" {
+	if kind == "image" {
+		name := d.model
 		d.replaceDemo(demoImage)
-		defer func() { d.model = name }()
+		defer func() { d.model = name }() // reports and workers get the name that the user gave
 	}
 	m, err := d.loadModel(ctx)
 	if err != nil {
@@ -62,12 +64,12 @@ func (d *deviceFlags) loadTask(ctx context.Context, kind string, t taskFlags) (
 	if err != nil {
 		return task, nil, refuseModelName(err)
 	}
-	// the embedded ones have the same names everywhere
+	// The embedded models are all called demo in results, as on the command line: journals of before
+	// say so.
 	for _, key := range []string{"model", "judge"} {
 		if v, ok := s[key]; ok {
-			v = strings.Replace(strings.Replace(v, demoImage+" ", demoText+" ", 1), demoJudge+" ",
-				demoText+" ", 1)
-			s[key] = v
+			v = strings.Replace(v, demoImage+" ", demoText+" ", 1)
+			s[key] = strings.Replace(v, demoJudge+" ", demoText+" ", 1)
 		}
 	}
 	s["threads"] = strconv.Itoa(d.threads)

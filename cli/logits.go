@@ -11,6 +11,7 @@ import (
 	"unmask/research/export"
 )
 
+// newLogits returns the command unmask logits.
 func newLogits() *cobra.Command {
 	var d deviceFlags
 	var tokens, texts, out, inside string
@@ -64,6 +65,8 @@ docs/inside.md has more, and how to read them from Python.`,
 	return cmd
 }
 
+// writeLogits writes the logits of tokens or of texts, with what the network computes inside by
+// names.
 func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, names string) (
 	err error) {
 	var inside []export.Quantity

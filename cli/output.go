@@ -15,7 +15,8 @@ import (
 	"unmask/internal/atomicfile"
 )
 
-// checkFile returns an error for an output of a flag that must not be replaced or has no directory.
+// checkFile returns an error for the file of a flag that must not be replaced, or whose directory
+// does not exist: before a long run, and not after it.
 func checkFile(flag, name string) error {
 	if name == "" {
 		return nil
@@ -23,12 +24,14 @@ func checkFile(flag, name string) error {
 	return wrapError(flag, atomicfile.CheckPlace(name))
 }
 
-func wrapError(what string, err error) error { return flags.Wrap(what, err) }
+// wrapError prefixes an error with the name of a flag or stream, see flags.Wrap.
+func wrapError(source string, err error) error { return flags.Wrap(source, err) }
 
 // stdout is standard output. On a terminal it spells control characters. It keeps the first error,
 // which Main returns if the command did not.
 var stdout = &stdoutWriter{}
 
+// stdoutWriter writes to standard output and keeps its first error.
 type stdoutWriter struct{ err error }
 
 // Write implements io.Writer.
@@ -49,9 +52,11 @@ func (s *stdoutWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// pipeTolerant is w for a run that makes files too, which goes on when w's reader needs no more.
+// pipeTolerant writes to w, but hides that w's reader needs no more: a run that makes files too
+// must go on then.
 type pipeTolerant struct{ w io.Writer }
 
+// Write implements io.Writer.
 func (f pipeTolerant) Write(p []byte) (int, error) {
 	n, err := f.w.Write(p)
 	if errors.Is(err, syscall.EPIPE) {
@@ -85,4 +90,5 @@ func printWritten(err error, names ...string) error {
 	return err
 }
 
+// printLine writes a line to standard output.
 func printLine(line string) error { return writeStdout(line + "\n") }

@@ -11,6 +11,7 @@ import (
 	"unmask/weights/hub"
 )
 
+// newPull returns the command unmask pull.
 func newPull() *cobra.Command {
 	return &cobra.Command{
 		Use:     "pull org/name[@revision][:file.gguf]",
@@ -41,6 +42,7 @@ HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
 	}
 }
 
+// newList returns the command unmask list.
 func newList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -77,4 +79,5 @@ type embedded struct {
 	Embedded bool   `json:"embedded"`
 }
 
+// String returns the line that is printed, with the columns of a model in the cache.
 func (e embedded) String() string { return fmt.Sprintf("%-40s embedded", e.Name) }

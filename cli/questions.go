@@ -20,7 +20,7 @@ import (
 // questionFlags are those of unmask decide.
 type questionFlags struct {
 	deviceFlags
-	state       string
+	state       string // this and the four below are names of files, but for the question
 	question    string
 	inputs      string
 	calibrate   string
@@ -32,6 +32,7 @@ type questionFlags struct {
 	json        bool
 }
 
+// newDecide returns the command unmask decide.
 func newDecide() *cobra.Command {
 	var f questionFlags
 	cmd := &cobra.Command{
@@ -169,58 +170,69 @@ func (f *questionFlags) readInput() (list []questionLine, err error) {
 	return list, nil
 }
 
+// run answers the questions of the flags, or calibrates by those whose answers are known.
 func (f *questionFlags) run(ctx context.Context) error {
 	if err := f.checkFlags(); err != nil {
 		return err
 	}
-	list, err := f.readInput()
-	if err == nil && f.calibration != "" {
-		f.askOptions.Calibration, err = decide.ReadCalibration(f.calibration)
-		err = wrapError("--calibration", err)
-	}
-	if err == nil {
-		err = checkFile("--out", f.out)
-	}
+	lines, err := f.readInput()
 	if err != nil {
+		return err
+	}
+	if f.calibration != "" {
+		f.askOptions.Calibration, err = decide.ReadCalibration(f.calibration)
+		if err != nil {
+			return wrapError("--calibration", err)
+		}
+	}
+	if err := checkFile("--out", f.out); err != nil {
 		return err
 	}
 	m, err := f.loadModel(ctx)
 	if err != nil {
 		return err
 	}
+
 	var labelled []decide.LabelledAnswer
-	for _, line := range list {
+	for _, line := range lines {
 		answers, err := decide.Ask(ctx, m, line.state, line.questions, f.askOptions)
 		if err != nil {
 			return err
 		}
-		for i := range answers {
-			if f.calibrate != "" {
-				labelled = append(labelled, decide.LabelledAnswer{
-					Kind:  line.questions[i].Kind,
-					LogP:  answers[i].LogP,
-					Right: line.right[i],
-				})
-			}
-		}
 		if f.calibrate == "" {
-			err = f.printAnswers(&line, answers)
+			if err := f.printAnswers(&line, answers); err != nil {
+				return err
+			}
+			continue
 		}
-		if err != nil {
-			return err
+		for i := range answers {
+			labelled = append(labelled, decide.LabelledAnswer{
+				Kind:  line.questions[i].Kind,
+				LogP:  answers[i].LogP,
+				Right: line.right[i],
+			})
 		}
 	}
 	if f.calibrate == "" {
 		return nil
 	}
-	data, err := json.MarshalIndent(decide.Calibrate(labelled), "", " ")
-	if err != nil || f.out == "" {
-		return cmp.Or(err, printLine(string(data)))
+	return f.writeCalibration(decide.Calibrate(labelled))
+}
+
+// writeCalibration writes temperatures to --out, or to standard output.
+func (f *questionFlags) writeCalibration(c decide.Calibration) error {
+	data, err := json.MarshalIndent(c, "", " ")
+	if err != nil {
+		return err
+	}
+	if f.out == "" {
+		return printLine(string(data))
 	}
 	return printWritten(atomicfile.Put(f.out, append(data, '\n')), f.out)
 }
 
-// smallMass is a share of the mask's probability at which options say little.
+// smallMass is the probability of all options together below which a note is printed: the model
+// would have written something else than one of them.
 const smallMass = 0.1
 
 // printAnswers prints the answers of a line.

@@ -36,6 +36,7 @@ type reproduceFlags struct {
 	markdown string
 }
 
+// newReproduce returns the command unmask reproduce.
 func newReproduce() *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
@@ -78,6 +79,8 @@ over. Started again it goes on from what is there, for as long again.`,
 	return cmd
 }
 
+// chooseSize returns how much is measured, by the flags and by the model: published ones have
+// longer sequences.
 func (f *reproduceFlags) chooseSize(set *pflag.FlagSet) (experiments.Size, error) {
 	s := experiments.DefaultSize
 	switch {
@@ -111,6 +114,8 @@ func (f *reproduceFlags) checkFlags(set *pflag.FlagSet) error {
 	return f.Hub.Check(set, nil, true, "")
 }
 
+// run measures what the journals lack, then what would decide further claims, and writes the
+// report.
 func (f *reproduceFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 	size, err := f.chooseSize(set)
 	if err == nil {

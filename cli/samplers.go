@@ -11,6 +11,7 @@ import (
 	"unmask/samplers"
 )
 
+// newSamplers returns the command unmask samplers.
 func newSamplers() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

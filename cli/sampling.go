@@ -19,7 +19,9 @@ import (
 
 // samplingFlags are the flags of a recipe.
 type samplingFlags struct {
-	spec  model.Spec // of models whose defaults hold until one is loaded
+	// spec is that of the kind of models whose defaults help shows, until a model is loaded.
+	spec model.Spec
+
 	n     int
 	batch int
 	seed  uint64
@@ -65,7 +67,7 @@ func (s *samplingFlags) readOverrides(f *pflag.FlagSet) (generate.Overrides, err
 	return overrides, flagMistake(overrides.Check())
 }
 
-// flagMistake returns an error of flags as a usage error.
+// flagMistake returns the error of a parameter as one of its flag, nil for nil.
 func flagMistake(err error) error {
 	if err == nil {
 		return nil
@@ -76,6 +78,7 @@ func flagMistake(err error) error {
 // followFlags choose how a run is shown and traced.
 type followFlags struct{ terminal.Display }
 
+// register adds the flags; what names the things that open, in the plural.
 func (f *followFlags) register(s *pflag.FlagSet, what string) {
 	s.BoolVar(&f.Watch, "watch", false, "show "+what+" in the terminal while they open")
 	s.StringVar(&f.Trace, "trace", "",
@@ -124,6 +127,7 @@ func (m *methodFlags) register(f *pflag.FlagSet, samplers, steps string) {
 	}, m.setSteps)
 }
 
+// setSteps reads a list of numbers of steps, each within the range of --steps of other commands.
 func (m *methodFlags) setSteps(text string) error {
 	m.steps = nil
 	for field := range strings.SplitSeq(text, ",") {

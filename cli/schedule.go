@@ -11,6 +11,7 @@ import (
 	"unmask/research/judges"
 )
 
+// newSchedule returns the command unmask schedule.
 func newSchedule() *cobra.Command {
 	var d deviceFlags
 	var steps int
@@ -38,6 +39,7 @@ between steps that lose about as much.`,
 	return cmd
 }
 
+// findSchedule prints a schedule of so many steps for the samples of a file.
 func (d *deviceFlags) findSchedule(cmd *cobra.Command, name string, steps int, seed uint64) error {
 	ctx := cmd.Context()
 	m, err := d.loadText(ctx)

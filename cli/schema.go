@@ -30,6 +30,7 @@ type schemaReport struct {
 	Bounds   schema.Bounds `json:"bounds"`
 }
 
+// newSchema returns the command unmask schema.
 func newSchema() *cobra.Command {
 	var d deviceFlags
 	var instances string
@@ -79,6 +80,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 	return cmd
 }
 
+// reportSchema compiles a schema for a model's vocabulary and returns its sizes.
 func reportSchema(s *schema.Schema, m *unmask.Model) (r schemaReport, err error) {
 	if m.Text == nil {
 		return r, usagef("--model %s, want one that makes text", m.Name)

@@ -28,13 +28,14 @@ type scoreFlags struct {
 	table      scoreTable
 	also       []string
 	positions  string
-	mutations  string
+	mutations  string // a file's name
 	visible    bool
-	inputs     string
+	inputs     string // a file's name
 	likelihood likelihood.Options
 	json       bool
 }
 
+// newScore returns the command unmask score.
 func newScore() *cobra.Command {
 	var f scoreFlags
 	cmd := &cobra.Command{
@@ -88,6 +89,7 @@ with --visible.`,
 	return cmd
 }
 
+// registerFlags adds the flags.
 func (f *scoreFlags) registerFlags(s *pflag.FlagSet) {
 	f.register(s, "demo")
 	s.StringVar(&f.inputs, "inputs", "", "`FILE`.jsonl of prompts and answers")
@@ -316,6 +318,7 @@ func readRecords(name string, whole bool) (list []fasta.Record, _ error) {
 	return list, err
 }
 
+// readLines returns the lines of a file that are not empty.
 func readLines(name string) ([]string, error) { return nonEmptyLines(readWhole(name)) }
 
 // readWhole returns a file's text without blanks around it.
@@ -329,6 +332,7 @@ func readWhole(name string) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
+// openInput opens a file; - is standard input.
 func openInput(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(os.Stdin), nil
@@ -339,11 +343,12 @@ func openInput(name string) (io.ReadCloser, error) {
 // maxScored is the largest file of lines in bytes.
 const maxScored = 64 << 20
 
-// readAll returns all of a file of at most maxScored bytes, without a byte order mark.
+// readAll returns all of a file of at most maxScored bytes, without a byte order mark: editors on
+// Windows write one, and no tokenizer knows it.
 func readAll(r io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxScored+1))
 	if err == nil && len(data) > maxScored {
-		err = fmt.Errorf("there are more than %d bytes, want at most that", maxScored)
+		err = fmt.Errorf("more than %d bytes", maxScored)
 	}
 	return strings.TrimPrefix(string(data), "\ufeff"), err
 }

@@ -117,6 +117,8 @@ func (q *answerQuestion) nameAnswer(file string, answer int, err error) error {
 	return fmt.Errorf("%s: question %s, answer %d: %w", file, q.Name, answer+1, err)
 }
 
+// add adds an answer with its estimate, and updates which answer is best. Per byte, so that an
+// answer is not better only because it is shorter.
 func (s *scoredQuestion) add(answer string, e *likelihood.Estimate, tokens []int32) {
 	scored := scoredAnswer{
 		Answer:  answer,
@@ -138,6 +140,8 @@ func (s *scoredQuestion) add(answer string, e *likelihood.Estimate, tokens []int
 	}
 }
 
+// orImpossible returns a log-probability that may be null, which means -Inf: JSON has no number for
+// it.
 func orImpossible(logP *float64) float64 {
 	if logP == nil {
 		return math.Inf(-1)
@@ -145,6 +149,7 @@ func orImpossible(logP *float64) float64 {
 	return *logP
 }
 
+// print prints the question as JSON, or each answer as a line of columns.
 func (s *scoredQuestion) print(asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(stdout).Encode(s)

@@ -44,9 +44,13 @@ func parsePositions(text string) (list []int, err error) {
 // scoreTable is CSV of the probabilities of tokens at the scored positions: a column for each token
 // that may be drawn or, if top is not 0, a line for each of so many tokens.
 type scoreTable struct {
-	matrix      bool
-	top         int
-	columns     []int32 // of the matrix; nil before the first position
+	matrix bool
+	top    int
+
+	// columns are the tokens of the matrix; nil before the first position.
+	columns []int32
+
+	// headPrinted reports whether the line of names was printed, which is once for all sequences.
 	headPrinted bool
 }
 
@@ -105,6 +109,7 @@ func (f *scoreFlags) printTable(ctx context.Context, m *unmask.Model, s *sequenc
 	return printCSV(slices.Concat(lines...))
 }
 
+// formatNumber returns a number with six digits.
 func formatNumber(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 
 // printCSV prints lines of comma-separated values.
@@ -119,10 +124,16 @@ func printCSV(lines [][]string) error {
 // rankedSequence is one of the different sequences of a file.
 type rankedSequence struct {
 	fasta.Record
-	copies  int
-	rankSum int       // ranks is the sum over models
-	tokens  [][]int32 // by each model
-	fields  []string  // its perplexity by each
+
+	// copies counts the records that have this sequence.
+	copies int
+
+	// rankSum is the sum of its ranks by all models, from 1.
+	rankSum int
+
+	// tokens and fields have its tokens and its perplexity by each model.
+	tokens [][]int32
+	fields []string
 }
 
 // printRanking prints the different sequences of a file as CSV by the mean of their ranks by

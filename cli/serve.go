@@ -27,21 +27,25 @@ import (
 // serveFlags are those of unmask serve.
 type serveFlags struct {
 	deviceFlags
-	models           []string
-	kinds            map[string]string // kinds, by the models' names
-	calibrationFiles map[string]string // of calibrations, likewise
+	models []string
+
+	// kinds, calibrationFiles and calibrations are by the models' names.
+	kinds            map[string]string
+	calibrationFiles map[string]string
 	calibrations     map[string]decide.Calibration
-	listen           server.Listeners
-	options          server.Options
-	keys             string
-	noKeys           bool
-	timeout          int
-	memoryGB         float64
-	keepGB           float64
-	log              string
-	noPage           bool
+
+	listen   server.Listeners
+	options  server.Options
+	keys     string // a file's name
+	noKeys   bool
+	timeout  int // seconds
+	memoryGB float64
+	keepGB   float64
+	log      string
+	noPage   bool
 }
 
+// newServe returns the command unmask serve.
 func newServe() *cobra.Command {
 	f := serveFlags{}
 	cmd := &cobra.Command{
@@ -161,6 +165,8 @@ func (f *serveFlags) checkFlags() (models []server.NamedModel, o unmask.Options,
 	return models, o, nil
 }
 
+// run serves until a signal. The server answers while models load, so that a page can show that
+// they do; an error in loading ends it.
 func (f *serveFlags) run(ctx context.Context) error {
 	models, o, err := f.checkFlags()
 	if err != nil {

@@ -105,6 +105,7 @@ part by part, and each part is written when it is done; the first is a sentence.
 	return cmd
 }
 
+// run speaks the text, or decodes the codes of a voice.
 func (f *speechFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 	overrides, err := f.readOverrides(set)
 	if err != nil {
@@ -203,12 +204,18 @@ func (f *speechFlags) readVoice(m *unmask.Model, voice string) (string, *omnivoi
 	return "", v, wrapError("--voice", err)
 }
 
-// soundFile is the file that a sound goes to; it is opened with the first of it.
+// soundFile is the file that a sound goes to. It is opened with the first samples, because the rate
+// is known only then.
 type soundFile struct {
-	flags   *speechFlags
-	out     io.Writer
-	file    *atomicfile.File // nil for standard output
-	writer  sound.Writer
+	flags *speechFlags
+	out   io.Writer
+
+	// file is nil for standard output.
+	file *atomicfile.File
+
+	writer sound.Writer
+
+	// rate is in samples a second; samples counts those that were written.
 	rate    int
 	samples int
 }

@@ -27,6 +27,7 @@ type sweepFlags struct {
 	out string
 }
 
+// newSweep returns the command unmask sweep.
 func newSweep() *cobra.Command {
 	var f sweepFlags
 	cmd := &cobra.Command{
@@ -61,6 +62,7 @@ After an interruption the same command continues.`,
 	return cmd
 }
 
+// run measures the points of a plan that the journal lacks.
 func (f *sweepFlags) run(ctx context.Context, set *pflag.FlagSet, name string) error {
 	if err := cmp.Or(f.Hub.Check(set, nil, true, ""), checkFile("--out", f.out)); err != nil {
 		return err
@@ -95,6 +97,7 @@ func (f *sweepFlags) run(ctx context.Context, set *pflag.FlagSet, name string) e
 	return printWritten(err, f.out)
 }
 
+// logDropped reports the incomplete end of a file, which a crash may leave.
 func logDropped(name string, bytes int) {
 	if bytes > 0 {
 		terminal.Logf("%s: skipped %s after its last complete line", name,
@@ -104,13 +107,18 @@ func logDropped(name string, bytes int) {
 
 // measurement is a task with the journal of its results.
 type measurement struct {
-	device   *deviceFlags
-	hub      *share.Hub
-	judge    taskFlags // of which the task is made
+	device *deviceFlags
+	hub    *share.Hub
+
+	// judge is what the task is made of besides its model.
+	judge taskFlags
+
 	task     experiments.Task
 	settings experiments.Settings
-	name     string // of the journal's file
-	journal  *experiments.Journal
+
+	// name is that of the journal's file.
+	name    string
+	journal *experiments.Journal
 }
 
 // newMeasurement loads the model of a kind and the judge of its samples, see task.
@@ -183,6 +191,7 @@ func (m *measurement) measurePoints(ctx context.Context, points []experiments.Po
 	return err
 }
 
+// newPlot returns the command unmask plot.
 func newPlot() *cobra.Command {
 	var out, metric string
 	cmd := &cobra.Command{

@@ -37,6 +37,7 @@ type evalTasksFlags struct {
 	json     bool
 }
 
+// newEvalTasks returns the command unmask eval tasks.
 func newEvalTasks() *cobra.Command {
 	var f evalTasksFlags
 	cmd := &cobra.Command{
@@ -68,6 +69,7 @@ a second. After an interruption the same command continues. See docs/evaluation.
 	return cmd
 }
 
+// registerFlags adds the flags.
 func (f *evalTasksFlags) registerFlags(s *pflag.FlagSet) {
 	f.deviceFlags.register(s, "demo")
 	f.methodFlags.register(s, "the model's own", "the model's own")
@@ -102,6 +104,7 @@ func (f *evalTasksFlags) registerFlags(s *pflag.FlagSet) {
 	s.BoolVar(&f.json, "json", false, "one JSON object for each sampler and number of steps")
 }
 
+// run answers the tasks of a file, except for those in the journal, and prints accuracies.
 func (f *evalTasksFlags) run(ctx context.Context, set *pflag.FlagSet, name string) error {
 	if err := cmp.Or(f.Hub.Check(set, nil, true, ""), checkFile("--out", f.out)); err != nil {
 		return err

@@ -31,6 +31,7 @@ type textFlags struct {
 	preset string
 }
 
+// newText returns the command unmask text.
 func newText() *cobra.Command { return new(textFlags).command() }
 
 // command returns the command with these flags.
@@ -72,6 +73,8 @@ func (f *textFlags) command() *cobra.Command {
 	return cmd
 }
 
+// run opens the output of the samples, makes them and closes it, also after an error: what is
+// finished stays.
 func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	overrides, err := f.readOverrides(cmd.Flags())
 	if err != nil {

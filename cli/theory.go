@@ -24,6 +24,7 @@ type theoryFlags struct {
 	plots   string
 }
 
+// newTheory returns the command unmask theory.
 func newTheory() *cobra.Command {
 	f := &theoryFlags{}
 	cmd := &cobra.Command{
@@ -67,6 +68,7 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 	return cmd
 }
 
+// run checks the claims and writes a line for each check; one that does not hold is an error.
 func (f *theoryFlags) run(ctx context.Context, w io.Writer) error {
 	for _, claim := range f.options.Only {
 		if !slices.Contains(theory.Claims(), claim) {

@@ -28,6 +28,7 @@ type tuneFlags struct {
 	json   bool
 }
 
+// newTune returns the command unmask tune.
 func newTune() *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
@@ -64,6 +65,7 @@ func newTune() *cobra.Command {
 
 const maxTuneSamples = 1 << 20
 
+// run searches settings and prints those that no other one beats.
 func (f *tuneFlags) run(ctx context.Context) error {
 	switch {
 	case f.budget <= 0:

@@ -8,6 +8,7 @@ import (
 	"unmask/runs"
 )
 
+// newVerify returns the command unmask verify.
 func newVerify() *cobra.Command {
 	return &cobra.Command{
 		Use:     "verify RUN",

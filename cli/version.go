@@ -12,6 +12,7 @@ import (
 	"unmask/internal/simd"
 )
 
+// newVersion returns the command unmask version.
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

@@ -42,6 +42,7 @@ func (v Variables) Values() (values prompt.Variables, err error) {
 	return values, nil
 }
 
+// register adds the flags.
 func (c *chatFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&c.question, "chat", "", "a user's question, put into the model's chat template; only the "+
 		"answer is shown, up to its end")
@@ -76,7 +77,7 @@ func readMessageFile(name string) ([]byte, error) {
 	defer in.Close()
 	data, err := io.ReadAll(io.LimitReader(in, tokenizers.MaxText+1))
 	if err == nil && len(data) > tokenizers.MaxText {
-		err = fmt.Errorf("it has more than %d bytes, want at most that", tokenizers.MaxText)
+		err = fmt.Errorf("more than %d bytes", tokenizers.MaxText)
 	}
 	return data, err
 }

@@ -24,7 +24,7 @@ func (*Hub) Enabled() bool { return false }
 // Check does nothing.
 func (*Hub) Check(*pflag.FlagSet, *Shard, bool, string) error { return nil }
 
-func (*Hub) share(context.Context, string, string, Spec, fleet.Run) error {
+func (*Hub) runHub(context.Context, string, string, Spec, fleet.Run) error {
 	return errors.New("this build has no NATS: it was made with the tag nofleet")
 }
 

@@ -158,6 +158,8 @@ func readSpec(s fleet.Source) (e Spec, err error) {
 	return e, e.checkInputs()
 }
 
+// unsentFileError returns the error for a file that the hub names but did not send: a worker must
+// not read files of its own for a hub.
 func unsentFileError(name, file string) error {
 	return fmt.Errorf("the hub's spec has %s %s, want a file that the hub sent", name,
 		param.Quote(file))

@@ -63,6 +63,7 @@ differs from the hub's in any byte is refused.`,
 	return []*cobra.Command{cmd}
 }
 
+// runWorker checks the flags and works for the hub until its run is done.
 func (f *workerFlags) runWorker(ctx context.Context) error {
 	if f.join == "" {
 		return flags.Usagef("--join is missing, want the line that a hub printed")

@@ -65,8 +65,13 @@ type messageHistory []string
 // newlineMark stands for an end of a line in a message that the arrow keys bring back.
 const newlineMark = "\u21b5"
 
-func (h *messageHistory) Add(string)      {}
-func (h *messageHistory) Len() int        { return len(*h) }
+// Add implements term.History. It does nothing: ReadMessage adds whole messages.
+func (h *messageHistory) Add(string) {}
+
+// Len implements term.History.
+func (h *messageHistory) Len() int { return len(*h) }
+
+// At implements term.History: 0 is the latest message.
 func (h *messageHistory) At(i int) string { return (*h)[len(*h)-1-i] }
 
 // resize makes lines as long as the terminal is wide, which may have changed since the last key.

@@ -68,6 +68,7 @@ func WithSignals(ctx context.Context) (context.Context, *StopSignal, func()) {
 	return defaultTimeouts.withSignals(ctx)
 }
 
+// withSignals is WithSignals with other timeouts, for tests.
 func (p stopTimeouts) withSignals(ctx context.Context) (context.Context, *StopSignal, func()) {
 	stop := &StopSignal{}
 	graceful, cancel := context.WithCancel(context.WithValue(ctx, stopKey{}, stop))

@@ -139,4 +139,5 @@ func (t Table) metricCharts(prefix, metric string) (metricCharts []Chart) {
 	return metricCharts
 }
 
+// capitalize returns a text with its first letter in upper case.
 func capitalize(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

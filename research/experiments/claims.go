@@ -158,6 +158,8 @@ func (t Table) judgeDegradation(g Grid) Verdict {
 	return completeVerdict(v, all.Above(0), all.Below(0), all)
 }
 
+// judgeTextClaims calls judge with the verdict on each claim about text, in the order of figures.
+// Those about stories are left out for a model that writes none.
 func judgeTextClaims(t Table, g Grid, judge func(Verdict)) {
 	stories := Table{Kind: t.Kind, Results: t.Results, N: t.N}.metric(Point{Sampler: "random"},
 		g.Steps[0], "contradictions")
@@ -185,6 +187,7 @@ func judgeTextClaims(t Table, g Grid, judge func(Verdict)) {
 	}
 }
 
+// subtract returns the first value less the second, for combine.
 func subtract(v []float64) float64 { return v[0] - v[1] }
 
 // comparisonScale returns the function in which a metric is compared and its name: the logarithm of
@@ -267,6 +270,7 @@ func (t Table) judgeCachePerStep(g Grid, metric, claim, figure string, pairs []P
 	return v.judgeBelow("change, mean", changes)
 }
 
+// logRatio returns the logarithm of the first value over the second, for combine.
 func logRatio(v []float64) float64 { return math.Log(v[0]) - math.Log(v[1]) }
 
 // judgeCachePerSecond compares pairs at equal time: the curve without cache is interpolated,

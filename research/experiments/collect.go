@@ -84,6 +84,7 @@ func ResultDigest(data []byte) string {
 	return digestOf(r)
 }
 
+// digestOf returns a hash of a result without what differs from machine to machine.
 func digestOf(r Result) string {
 	r.Seconds = nil
 	r.Machine = ""

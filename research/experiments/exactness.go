@@ -254,11 +254,13 @@ func (t Table) metricCell(m Point, steps int, name string) string {
 	return fmt.Sprintf("%.3f ± %.3f", v.Value, half)
 }
 
+// writeTableHead writes the head of a table of Markdown.
 func writeTableHead(b io.Writer, cells []string) {
 	writeTableRow(b, cells)
 	fmt.Fprintf(b, "%s|\n", strings.Repeat("|---", len(cells)))
 }
 
+// writeTableRow writes a row of a table of Markdown.
 func writeTableRow(b io.Writer, cells []string) {
 	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 }

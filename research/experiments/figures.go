@@ -43,6 +43,7 @@ func (c Chart) withCurves(t Table, methods []Point, steps []int, metric string,
 	return c
 }
 
+// imageFigures returns figure 3 and the left of figure 4.
 func imageFigures(t Table, g Grid) []Chart {
 	methods := append(temperatureMethods(g), Point{Sampler: "halton"})
 	var charts []Chart
@@ -103,6 +104,8 @@ func (t Table) bestAlphaCurve(g Grid, cache int) Curve {
 	return best
 }
 
+// textFigures returns the right of figure 4, figures 5 and 6, and the stories. single has the
+// results whose samples were made one at a time.
 func textFigures(t, single Table, g Grid) []Chart {
 	perplexity := metricAxes["perplexity"].label
 	contradictions := Chart{

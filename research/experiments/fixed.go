@@ -60,6 +60,8 @@ func (f Fixed) Choose(v *samplers.View) (samplers.Opening, error) {
 // String returns the text that samplers.Parse reads.
 func (f Fixed) String() string { return samplers.Text(f) }
 
+// logSumExp returns the logarithm of the sum of exponentials, less the largest so that none
+// overflows.
 func logSumExp(logits []float32) float32 {
 	top := slices.Max(logits)
 	var sum float64

@@ -144,6 +144,8 @@ func parseJournal(data []byte) (h header, results []Result, size int, err error)
 	return h, results, size, nil
 }
 
+// parseResult returns the result of a line. Keys that every result has must be there: a line
+// without them is of another program.
 func parseResult(line []byte) (r Result, err error) {
 	if err := jsonline.DecodeStrict(line, &r); err != nil {
 		return r, err

@@ -116,6 +116,7 @@ func combine(f func(values []float64) float64, from ...Measure) Measure {
 // averageMeasures returns the mean of measures of different seeds.
 func averageMeasures(from ...Measure) Measure { return combine(mean, from...) }
 
+// mean returns the mean of values, NaN of none.
 func mean(v []float64) float64 {
 	var sum float64
 	for _, x := range v {
@@ -131,12 +132,14 @@ type tally struct {
 	weight [JackknifeGroups]float64
 }
 
+// add adds the value of the next sample.
 func (t *tally) add(value, weight float64) {
 	t.sum[t.n%JackknifeGroups] += value * weight
 	t.weight[t.n%JackknifeGroups] += weight
 	t.n++
 }
 
+// identity returns its argument, for metrics that are a mean themselves.
 func identity(mean float64) float64 { return mean }
 
 // add adds f of a mean, unless it is of no samples.

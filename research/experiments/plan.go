@@ -79,7 +79,7 @@ func ReadPlan(name string) (Plan, error) {
 func ParsePlan(data []byte) (Plan, error) {
 	var p Plan
 	if len(data) > maxPlan {
-		return p, fmt.Errorf("plan has more than %d bytes, want at most that", maxPlan)
+		return p, fmt.Errorf("plan has more than %d bytes", maxPlan)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	doc := &yaml.Node{}

@@ -231,6 +231,7 @@ func (c *Chart) drawOn(dc draw.Canvas) error {
 	return nil
 }
 
+// newLegend returns an empty legend in the style of all charts.
 func newLegend() plot.Legend {
 	legend := plot.NewLegend()
 	legend.Top = true
@@ -411,6 +412,7 @@ func (c *Chart) PNG() ([]byte, error) {
 	return c.render(draw.New(canvas), vgimg.PngCanvas{Canvas: canvas})
 }
 
+// render draws the chart on a canvas and returns what w then writes.
 func (c *Chart) render(dc draw.Canvas, w io.WriterTo) ([]byte, error) {
 	if err := c.drawOn(dc); err != nil {
 		return nil, err

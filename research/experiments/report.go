@@ -72,6 +72,7 @@ func (v Verdict) moreSamplesNote() string {
 	return fmt.Sprintf(": about %.*f times the samples would decide", digits, v.SamplesFactor)
 }
 
+// String returns the number with its name, and one standard error if it is known.
 func (n Number) String() string {
 	if n.Error == 0 {
 		return fmt.Sprintf("%s %.3g", n.Name, n.Value)
@@ -156,6 +157,7 @@ func (r *Report) sections() []section {
 	return append(out, rules, r.differences())
 }
 
+// verdictTable returns the verdicts, a row each.
 func (r *Report) verdictTable() *reportTable {
 	g := &reportTable{Head: []string{"figure", "claim", "verdict", "numbers"}}
 	for _, v := range r.Verdicts {
@@ -219,7 +221,9 @@ func (r *Report) differences() section {
 			"embedded. It is not an FID, and there is no Inception Score. With so few images it is biased "+
 			"upwards, by the same amount for all methods.", r.Size.Image.Scenes)
 	}
-	if t := r.Size.Text; len((Table{Kind: "text", Results: r.Results}).methods()) > 0 {
+	textTable := Table{Kind: "text", Results: r.Results}
+	if len(textTable.methods()) > 0 {
+		t := r.Size.Text
 		length := "the model's length"
 		if t.Length > 0 {
 			length = fmt.Sprintf("%d tokens", t.Length)
@@ -235,7 +239,9 @@ func (r *Report) differences() section {
 		add("Vanilla's 32 bit is SDTT's published arithmetic, float32 uniforms of 24 bits; Fixed in 32 " +
 			"bit draws tokens by the same race.")
 	}
-	if i := r.Size.Image; len((Table{Kind: "image", Results: r.Results}).methods()) > 0 {
+	imageTable := Table{Kind: "image", Results: r.Results}
+	if len(imageTable.methods()) > 0 {
+		i := r.Size.Image
 		add("Images: %d samples per point and seed, in batches of %d, at %v steps with α of %v; the paper "+
 			"has 50,000 in batches of 64 at 8 to 64 steps. Moment, with and without cache, has %d seeds, "+
 			"the others one.", i.N, i.Batch, i.Steps, i.Alphas, i.Repeats)

@@ -28,6 +28,7 @@ func (p Point) methodOnly() Point {
 	return Point{Sampler: p.Sampler, Bits: p.Bits, Alpha: p.Alpha, Cache: p.Cache, Extra: p.Extra}
 }
 
+// contains reports whether the table looks up a result.
 func (t Table) contains(r Result) bool { return r.Kind == t.Kind && (t.N == 0 || r.N == t.N) }
 
 // sampleNote says how many samples a point has, such as "64 samples for each of 3 seeds".

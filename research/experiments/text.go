@@ -101,6 +101,7 @@ func (s *TextScorer) AddStory(text string) {
 	s.slips.add(float64(stories.CountSlips(text)), 1)
 }
 
+// countTokens counts entropy, diversity and transitions of samples.
 func (s *TextScorer) countTokens(ids [][]int32) {
 	if judge, ok := s.Judge.(truthJudge); ok && s.transitions == nil && judge.Pairs() != nil {
 		s.transitions = newTransitions(judge.Pairs())

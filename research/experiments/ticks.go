@@ -62,6 +62,7 @@ func setScale(a *plot.Axis, log bool) {
 // digits as their labels need to differ.
 type evenTicks struct{}
 
+// Ticks implements plot.Ticker.
 func (evenTicks) Ticks(low, high float64) []plot.Tick {
 	width := high - low
 	if !(width > 0) || math.IsInf(width, 0) {
@@ -93,6 +94,7 @@ func (evenTicks) Ticks(low, high float64) []plot.Tick {
 // them; then at 1, 1.5, 2, 3, 5 and 7 times them; and if these are fewer than four too, evenly.
 type decadeTicks struct{}
 
+// Ticks implements plot.Ticker.
 func (decadeTicks) Ticks(low, high float64) []plot.Tick {
 	if !(low > 0) || math.IsInf(high, 0) {
 		return nil
@@ -201,6 +203,7 @@ func (k labelledCurve) barRectangles(i int, toCanvas func(plotter.XY) vg.Point) 
 	}
 }
 
+// overlaps reports whether rectangles share an area.
 func overlaps(a, b vg.Rectangle) bool {
 	return a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y
 }

@@ -31,6 +31,7 @@ type transitions struct {
 
 const resamples = 400
 
+// newTransitions returns empty counts for tokens whose pairs have the probabilities truth.
 func newTransitions(truth []float64) *transitions {
 	t := &transitions{truth: truth, count: make([]float64, len(truth))}
 	for r := range t.resampled {
