@@ -118,15 +118,17 @@ func readCodes(ctx context.Context, v model.Codec, codesFile string) (*decodedRe
 	r := &decodedReader{ctx: ctx, codec: v, pictures: shape[0], codes: codes,
 		colours: make([]float32, 3*width*height)}
 	if in.hasTensor("text_last") {
-		text, wide, err := in.readFloats("text_last", 3)
+		text, textShape, err := in.readFloats("text_last", 3)
 		if err != nil {
 			return nil, err
 		}
-		if wide[0] != shape[0] {
+		if textShape[0] != shape[0] {
 			return nil, fmt.Errorf("%s: text_last has shape %v, want [%d T W] as there are images",
-				codesFile, wide, shape[0])
+				codesFile, textShape, shape[0])
 		}
-		r.text, r.rows, r.width = text, wide[1], wide[2]
+		r.text = text
+		r.rows = textShape[1]
+		r.width = textShape[2]
 	}
 	return r, nil
 }

@@ -21,9 +21,9 @@ import (
 
 // WriteLogits writes a model's raw logits F32 [B,D,V] for the tokens I64 [B,D] of one safetensors
 // file to another; for an exact model they are log-probabilities. unmask logits --help lists what
-// else the input file may contain. The tensors named in `with` follow.
+// else the input file may contain. The tensors of quantities follow.
 func WriteLogits(ctx context.Context, m *unmask.Model, tokensFile, out string,
-	with ...Quantity) error {
+	quantities ...Quantity) error {
 	in, err := openInput(tokensFile)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func WriteLogits(ctx context.Context, m *unmask.Model, tokensFile, out string,
 		return err
 	}
 	batch := &model.Batch{Size: shape[0], Length: shape[1], Tokens: tokens, Conditions: conditions}
-	seen, err := observeQuantities(ctx, m, batch, with)
+	observed, err := observeQuantities(ctx, m, batch, quantities)
 	if err != nil {
 		return fmt.Errorf("%s: %w", tokensFile, err)
 	}
@@ -60,7 +60,7 @@ func WriteLogits(ctx context.Context, m *unmask.Model, tokensFile, out string,
 	if err != nil {
 		return err
 	}
-	for _, t := range seen {
+	for _, t := range observed {
 		streams = append(streams, tensorStream(t))
 	}
 	if err := weights.WriteFileStreams(out, streams, nil); err != nil {

@@ -25,7 +25,8 @@ func Entropy(tokens []int32) float64 {
 // DistinctN returns the share of distinct n-grams among all n-grams of the samples (Li et al., "A
 // diversity-promoting objective function", 2016); 0 if no sample has n tokens.
 func DistinctN(samples [][]int32, n int) float64 {
-	seen, total := map[string]bool{}, 0
+	seen := map[string]bool{}
+	total := 0
 	for _, s := range samples {
 		eachGram(s, n, func(gram string) {
 			seen[gram] = true
@@ -113,7 +114,8 @@ func addPrecisions(logs []float64, samples [][]int32, n int) {
 		}
 	}
 	for i := range samples {
-		matched, total := 0, 0
+		matched := 0
+		total := 0
 		for gram, c := range counts[i] {
 			m := most[gram]
 			elsewhere := m.times

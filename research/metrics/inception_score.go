@@ -89,7 +89,8 @@ func (s *InceptionScore) Add(logits []float32) error {
 		s.p[i] = math.Exp(float64(v) - top)
 		sum += s.p[i]
 	}
-	k, logSum := s.split[s.next], math.Log(sum)
+	k := s.split[s.next]
+	logSum := math.Log(sum)
 	for i, v := range logits {
 		p := s.p[i] / sum
 		s.sum[k][i] += p

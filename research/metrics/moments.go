@@ -72,7 +72,8 @@ func (m *Moments) merge() {
 	if m.filled == 0 {
 		return
 	}
-	width, rows := len(m.mean), float64(m.filled)
+	width := len(m.mean)
+	rows := float64(m.filled)
 	block := m.block
 	block.Rows = m.filled
 	clear(m.delta) // the block's mean, then its difference from the mean so far
@@ -89,7 +90,8 @@ func (m *Moments) merge() {
 			block.Data[r*width+i] -= m.delta[i]
 		}
 	}
-	before, after := float64(m.n), float64(m.n)+rows
+	before := float64(m.n)
+	after := float64(m.n) + rows
 	blas64.Syrk(blas.Trans, 1, block, 1, m.scatter)
 	for i := range m.delta {
 		m.delta[i] -= m.mean[i]
@@ -152,7 +154,8 @@ func traceOfRoot(a, b *mat.SymDense) (float64, error) {
 			}
 		}
 	}
-	l, m := factorCovariance(a), factorCovariance(b)
+	l := factorCovariance(a)
+	m := factorCovariance(b)
 	if l == nil || m == nil {
 		return 0, nil
 	}
@@ -174,11 +177,13 @@ func traceOfRoot(a, b *mat.SymDense) (float64, error) {
 func factorCovariance(a *mat.SymDense) *mat.Dense {
 	var cholesky mat.PivotedCholesky
 	cholesky.Factorize(a, -1) // false for a singular A
-	n, rank := a.SymmetricDim(), cholesky.Rank()
+	n := a.SymmetricDim()
+	rank := cholesky.Rank()
 	if rank == 0 {
 		return nil
 	}
-	pivots, upper := cholesky.ColumnPivots(nil), cholesky.RawU()
+	pivots := cholesky.ColumnPivots(nil)
+	upper := cholesky.RawU()
 	l := mat.NewDense(n, rank, nil)
 	for i := range rank {
 		for j := i; j < n; j++ {

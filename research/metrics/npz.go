@@ -114,12 +114,13 @@ func ReadStats(r io.ReaderAt, size int64) (Gaussian, error) {
 	if side != width {
 		return Gaussian{}, fmt.Errorf("sigma has %d rows, want %d as mu", side, width)
 	}
-	most := slices.Max(sigma)
+	largest := slices.Max(sigma)
 	c := mat.NewSymDense(width, nil)
 	for i := range width {
 		for j := i; j < width; j++ {
-			a, b := sigma[i*width+j], sigma[j*width+i]
-			if math.Abs(a-b) > 1e-6*most {
+			a := sigma[i*width+j]
+			b := sigma[j*width+i]
+			if math.Abs(a-b) > 1e-6*largest {
 				return Gaussian{}, fmt.Errorf("sigma is not symmetric: %v at [%d, %d], %v across", a, i, j, b)
 			}
 			c.SetSym(i, j, a/2+b/2)
@@ -166,18 +167,22 @@ func parseArray(data []byte, dims int) (values []float64, width int, err error) 
 	if len(data) < 12 || string(data[:6]) != npyMagic {
 		return nil, 0, errors.New("not numpy's format")
 	}
-	start, n := 12, int(binary.LittleEndian.Uint32(data[8:]))
+	start := 12
+	n := int(binary.LittleEndian.Uint32(data[8:]))
 	switch v := data[6]; {
 	case v < 1 || v > 3:
 		return nil, 0, fmt.Errorf("version %d of numpy's format, want 1 to 3", v)
 	case v == 1:
-		start, n = 10, int(binary.LittleEndian.Uint16(data[8:]))
+		start = 10
+		n = int(binary.LittleEndian.Uint16(data[8:]))
 	}
 	if n < 0 || n > len(data)-start {
 		return nil, 0, fmt.Errorf("a header of %d bytes, want at most %d", n, len(data)-start)
 	}
-	header, body := data[start:start+n], data[start+n:]
-	descr, shape := descrEntry.FindSubmatch(header), shapeEntry.FindSubmatch(header)
+	header := data[start : start+n]
+	body := data[start+n:]
+	descr := descrEntry.FindSubmatch(header)
+	shape := shapeEntry.FindSubmatch(header)
 	if descr == nil || shape == nil || (dims == 2) != (len(shape[2]) > 0) {
 		return nil, 0, fmt.Errorf("header is %.200q, want <f8 or <f4 and a shape of %d dimensions",
 			header,

@@ -95,7 +95,8 @@ const tile = 256
 
 // eachDistance visits the squared distances of all pairs, |a|^2 + |b|^2 - 2ab by blocks.
 func eachDistance(ctx context.Context, as, bs [][]float32, visit func(i, j int, d float64)) error {
-	a, b := newFeatureBlock(as), newFeatureBlock(bs)
+	a := newFeatureBlock(as)
+	b := newFeatureBlock(bs)
 	products := blas64.General{Stride: tile, Data: make([]float64, tile*tile)}
 	for i := 0; i < len(as); i += tile {
 		if err := ctx.Err(); err != nil {
@@ -104,7 +105,8 @@ func eachDistance(ctx context.Context, as, bs [][]float32, visit func(i, j int, 
 		a.fill(as[i:min(i+tile, len(as))])
 		for j := 0; j < len(bs); j += tile {
 			b.fill(bs[j:min(j+tile, len(bs))])
-			products.Rows, products.Cols = a.rows.Rows, b.rows.Rows
+			products.Rows = a.rows.Rows
+			products.Cols = b.rows.Rows
 			blas64.Gemm(blas.NoTrans, blas.Trans, -2, a.rows, b.rows, 0, products)
 			for r, n := range a.norms {
 				for c, m := range b.norms {

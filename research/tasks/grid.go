@@ -44,12 +44,14 @@ func readGrid(text string, boxes bool) (grid, error) {
 
 // canHold reports whether a digit may stand in a cell, given the others.
 func (g grid) canHold(cell, digit int) bool {
-	row, column := cell/g.size, cell%g.size
+	row := cell / g.size
+	column := cell % g.size
 	for other, d := range g.cells {
 		if d != digit || other == cell {
 			continue
 		}
-		r, c := other/g.size, other%g.size
+		r := other / g.size
+		c := other % g.size
 		if r == row || c == column || g.box > 0 && r/g.box == row/g.box && c/g.box == column/g.box {
 			return false
 		}

@@ -195,7 +195,8 @@ func setItems(v any, pairs []any) error {
 	d, ok := v.(*dict)
 	if o, isObject := v.(*Object); isObject {
 		o.items = cmp.Or(o.items, newDict())
-		d, ok = o.items, true
+		d = o.items
+		ok = true
 	}
 	if !ok {
 		return fmt.Errorf("items set on %s, want a dictionary", describeValue(v))
@@ -211,7 +212,8 @@ func appendItems(v any, items []any) error {
 	l, ok := v.(*list)
 	if o, isObject := v.(*Object); isObject {
 		o.list = cmp.Or(o.list, &list{})
-		l, ok = o.list, true
+		l = o.list
+		ok = true
 	}
 	if !ok {
 		return fmt.Errorf("elements appended to %s, want a list", describeValue(v))

@@ -121,7 +121,8 @@ func (m *Model) loadWeights(o model.Options) error {
 		Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
 			m.config.Blocks)}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
-	m.tokens, m.position = l.Table(&m.Token), l.Table(&m.Position)
+	m.tokens = l.Table(&m.Token)
+	m.position = l.Table(&m.Position)
 	for i := range m.Blocks {
 		blk := &m.Blocks[i]
 		l.Load(&blk.Norm1, &blk.QKV, &blk.Out, &blk.Norm2, &blk.Up, &blk.Down)

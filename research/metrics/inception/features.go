@@ -25,7 +25,8 @@ func (m *Model) Features(ctx context.Context, list []*images.Image,
 		}
 	}
 	values := make([]float32, inputSide*inputSide*3)
-	f, logits := make([]float32, m.Width()), make([]float32, Classes)
+	f := make([]float32, m.Width())
+	logits := make([]float32, Classes)
 	for first := 0; first < len(list); first += groupSize {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -58,24 +59,31 @@ func (w *workspace) prepare(m *Model, n int) {
 		for i := range w.spare {
 			w.spare[i] = m.device.New(size, 1)
 		}
-		w.features, w.logits = m.device.New(n, m.Width()), m.device.New(n, Classes)
+		w.features = m.device.New(n, m.Width())
+		w.logits = m.device.New(n, Classes)
 		w.capacity = n
 	}
 	w.batch = n
-	w.x.height, w.x.width, w.x.channels = inputSide, inputSide, 3
+	w.x.height = inputSide
+	w.x.width = inputSide
+	w.x.channels = 3
 }
 
 // resize is TensorFlow 1's bilinear resize to 299 x 299 without aligned corners, in which pixel i
 // is at i*size/299, followed by the map of bytes to -1..1, (v-128)/128. All in float32, as
 // published.
 func resize(dst []float32, p *images.Image) {
-	xs, ys := sampleAxis(p.Width), sampleAxis(p.Height)
+	xs := sampleAxis(p.Width)
+	ys := sampleAxis(p.Height)
 	for i, y := range ys {
-		top, low := p.Pix[y.lo*p.Width*3:], p.Pix[y.hi*p.Width*3:]
+		top := p.Pix[y.lo*p.Width*3:]
+		low := p.Pix[y.hi*p.Width*3:]
 		for j, x := range xs {
 			for c := range 3 {
-				a, b := float32(top[x.lo*3+c]), float32(top[x.hi*3+c])
-				d, e := float32(low[x.lo*3+c]), float32(low[x.hi*3+c])
+				a := float32(top[x.lo*3+c])
+				b := float32(top[x.hi*3+c])
+				d := float32(low[x.lo*3+c])
+				e := float32(low[x.hi*3+c])
 				t := a + float32((b-a)*x.weight)
 				l := d + float32((e-d)*x.weight)
 				dst[(i*inputSide+j)*3+c] = (t + float32((l-t)*y.weight) - 128) / 128
