@@ -14,10 +14,12 @@ import (
 // The hours are the pictures' classes: dawn, day, dusk or night.
 func Draw(n int, seed uint64) (list []*images.Image, hours []string) {
 	r := rand.New(rand.NewPCG(seed, 0))
-	list, hours = make([]*images.Image, n), make([]string, n)
+	list = make([]*images.Image, n)
+	hours = make([]string, n)
 	for i := range list {
-		p := scene(r)
-		list[i], hours[i] = p.picture(), hourNames[p.at]
+		p := drawScene(r)
+		list[i] = p.average()
+		hours[i] = hourNames[p.hourIndex]
 	}
 	return list, hours
 }
@@ -27,11 +29,15 @@ var hourNames = [...]string{dawn: "dawn", day: "day", dusk: "dusk", night: "nigh
 
 const (
 	sceneSide = 64
-	fine      = 128 // drawn at twice the size, then averaged
+
+	// canvasSide is twice the picture's: pixels are averaged, so that edges are smooth.
+	canvasSide = 128
 )
 
+// rgb is a colour, 0 to 255 each; values beyond are cut when pixels are averaged.
 type rgb [3]float64
 
+// mix returns the colour that is t of b and the rest of a.
 func mix(a, b rgb, t float64) rgb {
 	for i := range a {
 		a[i] = a[i]*(1-t) + b[i]*t
@@ -42,9 +48,13 @@ func mix(a, b rgb, t float64) rgb {
 func (c rgb) times(s float64) rgb { return rgb{c[0] * s, c[1] * s, c[2] * s} }
 func (c rgb) plus(s float64) rgb  { return rgb{c[0] + s, c[1] + s, c[2] + s} }
 
+// hour is a time of day: its share of the pictures and its colours.
 type hour struct {
-	share                          float64
-	zenith, horizon, light, ground rgb
+	share   float64
+	zenith  rgb
+	horizon rgb
+	light   rgb // of the sun or the moon
+	ground  rgb
 }
 
 const (
@@ -61,34 +71,40 @@ var hours = [4]hour{
 	night: {0.2, rgb{10, 14, 40}, rgb{38, 52, 92}, rgb{226, 232, 250}, rgb{18, 32, 36}},
 }
 
-// painter draws one scene on a canvas [fine][fine]; v points down and u right, both from 0 to 1.
+// painter draws one scene on a canvas [canvasSide][canvasSide]; v points down and u right, both
+// from 0 to 1.
 type painter struct {
 	*rand.Rand
-	px [fine][fine]rgb
+	pixels [canvasSide][canvasSide]rgb
 	hour
-	at    int // the hour
+	hourIndex int
+
+	// level is the height of the horizon, downwards from the top.
 	level float64
 }
 
-func (p *painter) between(a, b float64) float64 { return a + (b-a)*p.Float64() }
-func (p *painter) among(a, b int) int           { return a + p.IntN(b-a) }
+// drawFloat draws a number from a to b, and drawInt a whole one from a to b-1. Pictures of a seed
+// depend on the order of all draws.
+func (p *painter) drawFloat(a, b float64) float64 { return a + (b-a)*p.Float64() }
+func (p *painter) drawInt(a, b int) int           { return a + p.IntN(b-a) }
 
-// each visits all pixels.
-func (p *painter) each(f func(c *rgb, v, u float64)) {
-	for y := range fine {
-		for x := range fine {
-			f(&p.px[y][x], float64(y)/fine, float64(x)/fine)
+// visitPixels visits all pixels.
+func (p *painter) visitPixels(f func(c *rgb, v, u float64)) {
+	for y := range canvasSide {
+		for x := range canvasSide {
+			f(&p.pixels[y][x], float64(y)/canvasSide, float64(x)/canvasSide)
 		}
 	}
 }
 
 // ridge returns the height of a line of hills in each column.
 func (p *painter) ridge(height, rough float64) []float64 {
-	line := make([]float64, fine)
+	line := make([]float64, canvasSide)
 	for k := 1.0; k < 6; k++ {
-		f, phase := k*p.between(0.6, 1.4), p.Float64()
+		frequency := k * p.drawFloat(0.6, 1.4)
+		phase := p.Float64()
 		for x := range line {
-			line[x] += math.Sin(2*math.Pi*(f*float64(x)/(fine-1)+phase)) * rough / math.Pow(k, 1.1)
+			line[x] += math.Sin(2*math.Pi*(frequency*float64(x)/(canvasSide-1)+phase)) * rough / math.Pow(k, 1.1)
 		}
 	}
 	for x := range line {
@@ -97,124 +113,142 @@ func (p *painter) ridge(height, rough float64) []float64 {
 	return line
 }
 
-func scene(r *rand.Rand) *painter {
+// drawScene draws a scene from the back to the front.
+func drawScene(r *rand.Rand) *painter {
 	p := &painter{Rand: r}
-	for u := r.Float64(); p.at < night && u >= hours[p.at].share; p.at++ {
-		u -= hours[p.at].share
+	u := r.Float64()
+	for p.hourIndex < night && u >= hours[p.hourIndex].share {
+		u -= hours[p.hourIndex].share
+		p.hourIndex++
 	}
-	p.hour, p.level = hours[p.at], p.between(0.55, 0.72)
-	p.sky()
-	p.hills()
+	p.hour = hours[p.hourIndex]
+	p.level = p.drawFloat(0.55, 0.72)
+
+	p.paintSky()
+	p.paintHills()
 	if r.Float64() < 0.45 {
-		p.lake()
+		p.paintLake()
 	}
-	line := p.ridge(p.between(0.84, 0.93), 0.025)
-	near := p.ground.times(p.between(0.65, 0.9))
-	p.each(func(c *rgb, v, u float64) {
-		if v >= line[int(u*fine)] {
+	line := p.ridge(p.drawFloat(0.84, 0.93), 0.025)
+	near := p.ground.times(p.drawFloat(0.65, 0.9))
+	p.visitPixels(func(c *rgb, v, u float64) {
+		if v >= line[int(u*canvasSide)] {
 			*c = near
 		}
 	})
-	for range p.among(0, 7) {
-		p.tree(line)
+	for range p.drawInt(0, 7) {
+		p.paintTree(line)
 	}
 	if r.Float64() < 0.35 {
-		p.house(line)
+		p.paintHouse(line)
 	}
 	return p
 }
 
-func (p *painter) sky() {
-	p.each(func(c *rgb, v, _ float64) {
+// paintSky paints the sky, with stars at night, and the sun or the moon with its glow.
+func (p *painter) paintSky() {
+	p.visitPixels(func(c *rgb, v, _ float64) {
 		*c = mix(p.zenith, p.horizon, math.Pow(min(v/p.level, 1), 1.3))
 	})
-	if p.at == night {
-		for range p.among(12, 30) {
-			y, x := p.IntN(int(fine*p.level*0.8)), p.IntN(fine)
-			for i := y; i < min(y+2, fine); i++ {
-				for j := x; j < min(x+2, fine); j++ {
-					p.px[i][j] = rgb{210, 210, 210}
+	if p.hourIndex == night {
+		for range p.drawInt(12, 30) {
+			y := p.IntN(int(canvasSide * p.level * 0.8))
+			x := p.IntN(canvasSide)
+			for i := y; i < min(y+2, canvasSide); i++ {
+				for j := x; j < min(x+2, canvasSide); j++ {
+					p.pixels[i][j] = rgb{210, 210, 210}
 				}
 			}
 		}
 	}
-	cx, cy, radius := p.between(0.15, 0.85), p.between(0.12, p.level-0.1), p.between(0.05, 0.09)
-	p.each(func(c *rgb, v, u float64) {
-		d := math.Hypot(u-cx, v-cy)
-		glow := d / (radius * 2.6)
+	centreU := p.drawFloat(0.15, 0.85)
+	centreV := p.drawFloat(0.12, p.level-0.1)
+	radius := p.drawFloat(0.05, 0.09)
+	p.visitPixels(func(c *rgb, v, u float64) {
+		distance := math.Hypot(u-centreU, v-centreV)
+		glow := distance / (radius * 2.6)
 		*c = mix(*c, p.light, math.Exp(-glow*glow)*0.55)
-		if d < radius {
+		if distance < radius {
 			*c = p.light
 		}
 	})
 }
 
-func (p *painter) hills() {
-	layers := p.among(1, 4)
+// paintHills paints one to three lines of hills, the farthest first.
+func (p *painter) paintHills() {
+	layers := p.drawInt(1, 4)
 	for i := range layers {
 		near := float64(i+1) / float64(layers+1)
 		line := p.ridge(p.level-0.20+0.16*near, 0.07*(1.2-near))
-		color := mix(p.horizon, p.ground, 0.35+0.55*near).times(p.between(0.9, 1.05))
-		snow := (p.at == day || p.at == dawn) && i == 0 && p.Float64() < 0.5
-		p.each(func(c *rgb, v, u float64) {
-			top := line[int(u*fine)]
+		color := mix(p.horizon, p.ground, 0.35+0.55*near).times(p.drawFloat(0.9, 1.05))
+		hasSnow := (p.hourIndex == day || p.hourIndex == dawn) && i == 0 && p.Float64() < 0.5
+		p.visitPixels(func(c *rgb, v, u float64) {
+			top := line[int(u*canvasSide)]
 			if v < top {
 				return
 			}
 			*c = color.times(1 - 0.12*(v-top))
-			if snow && v < top+0.025 && top < p.level-0.16 {
+			if hasSnow && v < top+0.025 && top < p.level-0.16 {
 				*c = rgb{244, 244, 244}
 			}
 		})
 	}
 }
 
-// lake mirrors what is above it.
-func (p *painter) lake() {
-	top := int(fine * (p.level + 0.02))
+// paintLake mirrors what is above it.
+func (p *painter) paintLake() {
+	top := int(canvasSide * (p.level + 0.02))
 	haze := mix(p.zenith, p.horizon, 0.5).times(0.2)
-	before := p.px
-	for y := top; y < min(2*top, fine); y++ {
-		for x := range fine {
+	before := p.pixels
+	for y := top; y < min(2*top, canvasSide); y++ {
+		for x := range canvasSide {
 			c := before[2*top-1-y][x].times(0.72)
-			p.px[y][x] = rgb{c[0] + haze[0], c[1] + haze[1], c[2] + haze[2]}
+			p.pixels[y][x] = rgb{c[0] + haze[0], c[1] + haze[1], c[2] + haze[2]}
 		}
 	}
-	for y := top + p.among(2, 8); y < fine; y += 7 {
-		for x := range fine {
-			p.px[y][x] = p.px[y][x].plus(10)
+	for y := top + p.drawInt(2, 8); y < canvasSide; y += 7 {
+		for x := range canvasSide {
+			p.pixels[y][x] = p.pixels[y][x].plus(10)
 		}
 	}
 }
 
-func (p *painter) tree(line []float64) {
+// paintTree paints a fir that stands on the line of the foreground.
+func (p *painter) paintTree(line []float64) {
 	trunk := p.ground.times(0.35)
-	x, height := p.among(4, fine-4), p.between(0.08, 0.18)
-	base, at := line[x], float64(x)/fine
-	for k := range 3 {
-		a, b := base-height*(1-0.25*float64(k)), base-height*(0.45-0.22*float64(k))
-		p.each(func(c *rgb, v, u float64) {
-			if v >= a && v < b && math.Abs(u-at) < (v-a)*0.42 {
+	x := p.drawInt(4, canvasSide-4)
+	height := p.drawFloat(0.08, 0.18)
+	base := line[x]
+	middle := float64(x) / canvasSide
+	for k := range 3 { // triangles, from the top down
+		top := base - height*(1-0.25*float64(k))
+		bottom := base - height*(0.45-0.22*float64(k))
+		p.visitPixels(func(c *rgb, v, u float64) {
+			if v >= top && v < bottom && math.Abs(u-middle) < (v-top)*0.42 {
 				*c = trunk.plus(12 * float64(k))
 			}
 		})
 	}
-	p.each(func(c *rgb, v, u float64) {
-		if v >= base-0.02 && v < base+0.01 && math.Abs(u-at) < 0.008 {
+	p.visitPixels(func(c *rgb, v, u float64) {
+		if v >= base-0.02 && v < base+0.01 && math.Abs(u-middle) < 0.008 {
 			*c = trunk.times(0.6)
 		}
 	})
 }
 
-func (p *painter) house(line []float64) {
-	x, w := p.among(16, fine-28), p.between(0.07, 0.10)
-	base, h, at := line[x]+0.01, w*0.8, float64(x)/fine
-	lit := rgb{255, 222, 120}
-	if p.at == day {
-		lit = rgb{90, 110, 130}
+// paintHouse paints a house with a window, lit unless it is day.
+func (p *painter) paintHouse(line []float64) {
+	x := p.drawInt(16, canvasSide-28)
+	w := p.drawFloat(0.07, 0.10)
+	h := w * 0.8
+	base := line[x] + 0.01
+	left := float64(x) / canvasSide
+	window := rgb{255, 222, 120}
+	if p.hourIndex == day {
+		window = rgb{90, 110, 130}
 	}
-	p.each(func(c *rgb, v, u float64) {
-		ux := u - at
+	p.visitPixels(func(c *rgb, v, u float64) {
+		ux := u - left
 		if v >= base-h && v < base && ux >= 0 && ux < w {
 			*c = mix(p.ground, rgb{214, 190, 160}, 0.55)
 		}
@@ -222,19 +256,20 @@ func (p *painter) house(line []float64) {
 			*c = mix(p.ground, rgb{170, 62, 48}, 0.6)
 		}
 		if v >= base-h*0.7 && v < base-h*0.3 && math.Abs(ux-w*0.32) < w*0.14 {
-			*c = lit
+			*c = window
 		}
 	})
 }
 
-// picture averages 2x2 pixels.
-func (p *painter) picture() *images.Image {
+// average returns the picture, of which each pixel is the mean of 2x2.
+func (p *painter) average() *images.Image {
 	m := &images.Image{Width: sceneSide, Height: sceneSide}
-	for y := 0; y < fine; y += 2 {
-		for x := 0; x < fine; x += 2 {
+	for y := 0; y < canvasSide; y += 2 {
+		for x := 0; x < canvasSide; x += 2 {
 			for c := range 3 {
 				var sum float64
-				for _, q := range []rgb{p.px[y][x], p.px[y][x+1], p.px[y+1][x], p.px[y+1][x+1]} {
+				for _, q := range []rgb{p.pixels[y][x], p.pixels[y][x+1], p.pixels[y+1][x],
+					p.pixels[y+1][x+1]} {
 					sum += min(max(q[c], 0), 255)
 				}
 				m.Pix = append(m.Pix, byte(sum/4))

@@ -9,7 +9,7 @@ import (
 	"unmask/model"
 )
 
-// Conditions returns the condition of sequence i of a pack; its Without is the condition of
+// Conditions returns the condition of sequence i of a pack; its Unconditional is the condition of
 // guidance's other pass.
 type Conditions func(p *Pack, i int) (with, without *model.Condition)
 
@@ -18,9 +18,10 @@ type Conditions func(p *Pack, i int) (with, without *model.Condition)
 func CheckGuided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
 	conditions Conditions,
 	guide func(m model.Denoiser) model.Denoiser) {
-	each(t, open, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
+	runEachOpened(t, open, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
-		size, length := shape[0], shape[1]
+		size := shape[0]
+		length := shape[1]
 		want, wantShape := p.Floats("logits_guided")
 		g := guide(m).(model.Refiner)
 		b := &model.Batch{Size: size, Length: length, Tokens: tokens, Cache: g.NewCache(size, length)}
@@ -58,9 +59,10 @@ func LabelConditions(p *Pack, i int) (with, without *model.Condition) {
 // pass over unchanged tokens gives the full pass's logits.
 func CheckConditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
 	conditions Conditions) {
-	each(t, open, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
+	runEachOpened(t, open, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
-		size, length := shape[0], shape[1]
+		size := shape[0]
+		length := shape[1]
 		with, wantShape := p.Floats("logits_cond")
 		without, _ := p.Floats("logits_uncond")
 		columns := wantShape[2]
@@ -81,7 +83,8 @@ func CheckConditional(t *testing.T, open func(t testing.TB, name string) *Pack, 
 		var seen []float32
 		for row := range int32(2*size*length - length) { // none of the last sequence
 			if row%3 == 1 {
-				read, seen = append(read, row), append(seen, all[int(row)*columns:][:columns]...)
+				read = append(read, row)
+				seen = append(seen, all[int(row)*columns:][:columns]...)
 			}
 		}
 		both.ReadRows = read
@@ -100,35 +103,35 @@ func CheckConditional(t *testing.T, open func(t testing.TB, name string) *Pack, 
 		}
 		full, err := m.Forward(context.Background(), b)
 		require.NoError(t, err)
-		var at []int32
+		var refined []int32
 		for s := range size {
 			for _, row := range rows {
-				at = append(at, int32(s*length)+row)
+				refined = append(refined, int32(s*length)+row)
 			}
 		}
-		before := Logits(t, full, at, columns)
-		again, err := m.Refine(context.Background(), b, at)
+		before := Logits(t, full, refined, columns)
+		again, err := m.Refine(context.Background(), b, refined)
 		require.NoError(t, err)
-		RequireClose(t, before, Logits(t, again, at, columns), 1e-5+tolerance/100)
+		RequireClose(t, before, Logits(t, again, refined, columns), 1e-5+tolerance/100)
 
 		b.Tokens = after
-		part, err := m.Refine(context.Background(), b, at)
+		part, err := m.Refine(context.Background(), b, refined)
 		require.NoError(t, err)
-		RequireClose(t, want, Logits(t, part, at, columns), tolerance)
+		RequireClose(t, want, Logits(t, part, refined, columns), tolerance)
 	})
 }
 
 // PromptConditions returns the texts of a pack's cases; with `without` all are the pack's empty
 // text. numbers, when not nil, is the case with further inputs of each sequence.
 func PromptConditions(numbers func(p *Pack, i int) []float64) Conditions {
-	made := map[*Pack][]*model.Condition{}
+	cached := map[*Pack][]*model.Condition{}
 	return func(p *Pack, i int) (with, without *model.Condition) {
-		if made[p] == nil {
+		if cached[p] == nil {
 			states, shape := p.Floats("text_before_last")
 			pooled, wide := p.Floats("text_pooled")
 			none, _ := p.Floats("null_before_last")
 			nonePooled, _ := p.Floats("null_pooled")
-			each := shape[1] * shape[2]
+			size := shape[1] * shape[2] // of one text
 			prompt := func(i int, states, pooled []float32) *model.Condition {
 				c := &model.Condition{Prompt: &model.Prompt{Rows: shape[1], Width: shape[2], States: states,
 					Pooled: pooled}}
@@ -138,11 +141,12 @@ func PromptConditions(numbers func(p *Pack, i int) []float64) Conditions {
 				return c
 			}
 			for i := range shape[0] {
-				made[p] = append(made[p], prompt(i, states[i*each:(i+1)*each], pooled[i*wide[1]:(i+1)*wide[1]]))
+				cached[p] = append(cached[p], prompt(i, states[i*size:(i+1)*size],
+					pooled[i*wide[1]:(i+1)*wide[1]]))
 			}
-			made[p] = append(made[p], prompt(0, none, nonePooled))
+			cached[p] = append(cached[p], prompt(0, none, nonePooled))
 		}
-		list := made[p]
+		list := cached[p]
 		return list[i], list[len(list)-1]
 	}
 }

@@ -35,7 +35,8 @@ var Devices = []Device{
 // on an emulated GPU.
 func (d Device) Slow() bool { return d.Name == "plain" || d.Name == "cuda" && !fakecuda.UsesGPU() }
 
-var gpu backend.Backend // that openCUDA opened
+// gpu is what openCUDA has opened.
+var gpu backend.Backend
 
 // openCUDA opens the first GPU or, without one, an emulated one, once for all tests of a package.
 func openCUDA(t testing.TB) backend.Backend {
@@ -54,10 +55,11 @@ func openCUDA(t testing.TB) backend.Backend {
 // RunEach loads every pack on every device and runs f as a subtest.
 func RunEach(t *testing.T, packs []string,
 	f func(t *testing.T, p *Pack, m model.Refiner, tolerance float64)) {
-	each(t, Open, packs, f)
+	runEachOpened(t, Open, packs, f)
 }
 
-func each(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
+// runEachOpened is RunEach with another function that opens a pack.
+func runEachOpened(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
 	f func(t *testing.T, p *Pack, m model.Refiner, tolerance float64)) {
 	for i, name := range packs {
 		for _, d := range Devices {

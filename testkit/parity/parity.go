@@ -31,11 +31,11 @@ type Pack struct {
 func Open(t testing.TB, name string) *Pack {
 	t.Helper()
 	p := OpenCases(t, name)
-	return p.load(p.dir)
+	return p.loadModel(p.dir)
 }
 
-// load reads the model in a folder.
-func (p *Pack) load(dir string) *Pack {
+// loadModel reads the model in a folder.
+func (p *Pack) loadModel(dir string) *Pack {
 	p.t.Helper()
 	src, err := model.Open(dir)
 	require.NoError(p.t, err)
@@ -44,16 +44,17 @@ func (p *Pack) load(dir string) *Pack {
 	return p
 }
 
-// root returns the root of the module, above the working directory, which is a test's package.
-func root() string {
-	at := "."
+// moduleRoot returns the root of the module, above the working directory, which is a test's
+// package.
+func moduleRoot() string {
+	dir := "."
 	for range 8 {
-		if _, err := os.Stat(filepath.Join(at, "testdata", "packs")); err == nil {
-			return at
+		if _, err := os.Stat(filepath.Join(dir, "testdata", "packs")); err == nil {
+			return dir
 		}
-		at = filepath.Join("..", at)
+		dir = filepath.Join("..", dir)
 	}
-	return at
+	return dir
 }
 
 // Folder returns the pack's folder.
@@ -103,17 +104,20 @@ func (p *Pack) Floats(name string) ([]float32, []int) {
 func RequireClose(t testing.TB, want, got []float32, tolerance float64) {
 	t.Helper()
 	require.Len(t, got, len(want))
-	var worst, most float64
-	at := 0
+	worst := 0.0   // the largest difference
+	worstAt := 0   // where it is
+	largest := 0.0 // |want|
 	for i := range want {
-		most = max(most, math.Abs(float64(want[i])))
-		d := math.Abs(float64(got[i]) - float64(want[i]))
-		if !(d <= worst) { // also true for NaN
-			worst, at = d, i
+		largest = max(largest, math.Abs(float64(want[i])))
+		difference := math.Abs(float64(got[i]) - float64(want[i]))
+		if !(difference <= worst) { // also true for NaN
+			worst = difference
+			worstAt = i
 		}
 	}
-	require.Truef(t, worst <= tolerance*most, "difference %g of %g allowed, at %d: %g, wanted %g",
-		worst, tolerance*most, at, got[at], want[at])
+	require.Truef(t, worst <= tolerance*largest,
+		"difference %g of %g allowed, at %d: %g, wanted %g",
+		worst, tolerance*largest, worstAt, got[worstAt], want[worstAt])
 }
 
 // Logits returns the logits of rows, all columns, as the network computed them.
@@ -135,16 +139,17 @@ func Count(n int) []int32 { return nn.RowRange(0, n) }
 // OpenConverted is Open for a pack whose weights are a PyTorch checkpoint, which it converts first.
 func OpenConverted(t testing.TB, name, file string, o pytorch.Options) *Pack {
 	t.Helper()
-	p, to := OpenCases(t, name), t.TempDir()
-	require.NoError(t, pytorch.Convert(context.Background(), p.Dir(file), to, o))
-	return p.load(to)
+	p := OpenCases(t, name)
+	converted := t.TempDir()
+	require.NoError(t, pytorch.Convert(context.Background(), p.Dir(file), converted, o))
+	return p.loadModel(converted)
 }
 
-// folder returns the folder of a pack; it skips the test if there is none.
-func folder(t testing.TB, name string) string {
+// packsFolder returns the folder that has a pack; it skips the test if there is none.
+func packsFolder(t testing.TB, name string) string {
 	t.Helper()
-	dir := filepath.Join(root(), "testdata", "packs")
-	if other := os.Getenv("UNMASK_PACKS"); other != "" {
+	dir := filepath.Join(moduleRoot(), "testdata", "packs")
+	if other := os.Getenv("UNMASK_PACKS"); other != "" { // where the pack is there
 		if _, err := os.Stat(filepath.Join(other, name)); err == nil {
 			dir = other
 		}
@@ -158,7 +163,7 @@ func folder(t testing.TB, name string) string {
 // OpenCases is Open for a pack of several folders; it reads the cases only.
 func OpenCases(t testing.TB, name string) *Pack {
 	t.Helper()
-	dir := filepath.Join(folder(t, name), name)
+	dir := filepath.Join(packsFolder(t, name), name)
 	cases, err := weights.Open(filepath.Join(dir, "cases.safetensors"))
 	require.NoError(t, err)
 	t.Cleanup(func() { cases.Close() })
@@ -169,8 +174,8 @@ func OpenCases(t testing.TB, name string) *Pack {
 func (p *Pack) Dir(name string) string { return filepath.Join(p.dir, name) }
 
 // OpenFolder is Open for a pack of several folders; it reads the cases and the model of one folder.
-func OpenFolder(t testing.TB, name, of string) *Pack {
+func OpenFolder(t testing.TB, name, dir string) *Pack {
 	t.Helper()
 	p := OpenCases(t, name)
-	return p.load(p.Dir(of))
+	return p.loadModel(p.Dir(dir))
 }

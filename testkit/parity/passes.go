@@ -55,9 +55,10 @@ func CheckBatchInvariance(t *testing.T, pack string, refined []int) {
 	RunEach(t, []string{pack}, func(t *testing.T, p *Pack, m model.Refiner, _ float64) {
 		tokens, shape := p.Ints("tokens")
 		_, wantShape := p.Floats("logits")
-		n, columns := shape[1], wantShape[2]
-		for s, want := range passes(t, m, tokens, shape[0], refined, columns) {
-			alone := passes(t, m, tokens[s*n:(s+1)*n], 1, refined, columns)
+		n := shape[1]
+		columns := wantShape[2]
+		for s, want := range runPasses(t, m, tokens, shape[0], refined, columns) {
+			alone := runPasses(t, m, tokens[s*n:(s+1)*n], 1, refined, columns)
 			require.Equal(t, want, alone[0], "sequence %d", s)
 		}
 	})

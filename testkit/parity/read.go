@@ -20,7 +20,8 @@ func CheckReadRows(t *testing.T, pack string, refined []int) {
 		tokens, shape := p.Ints("tokens")
 		_, wantShape := p.Floats("logits")
 		r := newReading(m, tokens, shape[1], wantShape[2], refined)
-		all, part := r.batch(), r.batch()
+		all := r.batch()
+		part := r.batch()
 		r.fullPass(t, all, part)
 		for _, b := range []*model.Batch{all, part} {
 			for _, row := range r.refined {
@@ -37,7 +38,7 @@ func CheckReadRows(t *testing.T, pack string, refined []int) {
 	})
 }
 
-// reading is the three sequences of one test of ReadRows.
+// reading is the three sequences of one test of CheckReadRows.
 type reading struct {
 	m       model.Refiner
 	tokens  []int32 // [3, n]
@@ -65,7 +66,9 @@ func newReading(m model.Refiner, tokens []int32, n, columns int, refined []int) 
 // batch returns the three sequences, whose places in the cache are in another order.
 func (r *reading) batch() *model.Batch {
 	b := Batch(slices.Clone(r.tokens), []int{3, r.n})
-	b.Lengths, b.Places, b.Cache = r.lengths, []int{3, 0, 1}, r.m.NewCache(4, r.n)
+	b.Lengths = r.lengths
+	b.Places = []int{3, 0, 1}
+	b.Cache = r.m.NewCache(4, r.n)
 	return b
 }
 

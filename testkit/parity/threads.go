@@ -20,24 +20,25 @@ func CheckThreads(t *testing.T, pack string, refined []int) {
 	p := Open(t, pack)
 	tokens, shape := p.Ints("tokens")
 	_, wantShape := p.Floats("logits")
-	n, columns := shape[1], wantShape[2]
-	const most = 32
+	n := shape[1]
+	columns := wantShape[2]
+	const sequences = 32
 	var batch []int32
-	for s := range most { // the pack's sequences, with more and more open positions
+	for s := range sequences { // the pack's sequences, with more and more open positions
 		batch = append(batch, tokens[s%shape[0]*n:][:n]...)
 		for i := range s / shape[0] {
 			batch[s*n+i] = int32((s + i) % (columns - 1))
 		}
 	}
 	for precision := backend.F32; precision <= backend.Int8; precision++ {
-		alone := make([][]float32, most) // the logits that every other computation must equal
+		alone := make([][]float32, sequences) // the logits that every other computation must equal
 		for _, threads := range []int{1, 2, 3, 16} {
 			l, err := model.Load(p.Source,
 				model.Options{Backend: cpu.New(cpu.Options{Threads: threads}), Precision: precision})
 			require.NoError(t, err)
 			m := l.Denoiser.(model.Refiner)
-			for _, size := range []int{1, 2, 7, most} {
-				got := inBatches(t, m, batch, n, size, refined, columns)
+			for _, size := range []int{1, 2, 7, sequences} {
+				got := runInBatches(t, m, batch, n, size, refined, columns)
 				for i, logits := range got {
 					if alone[i] == nil {
 						alone[i] = logits
@@ -50,20 +51,20 @@ func CheckThreads(t *testing.T, pack string, refined []int) {
 	}
 }
 
-// inBatches returns the logits of passes over sequences of n tokens, `size` at a time; sequences
+// runInBatches returns the logits of passes over sequences of n tokens, `size` at a time; sequences
 // that do not fill a batch are left out.
-func inBatches(t *testing.T, m model.Refiner, tokens []int32, n, size int, refined []int,
+func runInBatches(t *testing.T, m model.Refiner, tokens []int32, n, size int, refined []int,
 	columns int) (all [][]float32) {
 	for part := range slices.Chunk(tokens, n*size) {
 		if len(part) == n*size {
-			all = append(all, passes(t, m, part, size, refined, columns)...)
+			all = append(all, runPasses(t, m, part, size, refined, columns)...)
 		}
 	}
 	return all
 }
 
-// passes returns each sequence's logits of a full pass and then of a partial one.
-func passes(t *testing.T, m model.Refiner, tokens []int32, size int, refined []int,
+// runPasses returns each sequence's logits of a full pass and then of a partial one.
+func runPasses(t *testing.T, m model.Refiner, tokens []int32, size int, refined []int,
 	columns int) [][]float32 {
 	n := len(tokens) / size
 	b := Batch(append([]int32(nil), tokens...), []int{size, n})
