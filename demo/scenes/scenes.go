@@ -104,7 +104,8 @@ func (p *painter) ridge(height, rough float64) []float64 {
 		frequency := k * p.drawFloat(0.6, 1.4)
 		phase := p.Float64()
 		for x := range line {
-			line[x] += math.Sin(2*math.Pi*(frequency*float64(x)/(canvasSide-1)+phase)) * rough / math.Pow(k, 1.1)
+			angle := 2 * math.Pi * (frequency*float64(x)/(canvasSide-1) + phase)
+			line[x] += math.Sin(angle) * rough / math.Pow(k, 1.1)
 		}
 	}
 	for x := range line {
