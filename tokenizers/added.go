@@ -6,77 +6,94 @@ import (
 	"unicode/utf8"
 )
 
-// added is a token outside the merges, found in text by its spelling.
-type added struct {
-	text           string
-	id             int32
-	special        bool // found by EncodeSpecial only
-	single         bool // only if it does not touch a word character
-	lstrip, rstrip bool // also takes the white space before, after it
-	normalized     bool // found in normalised text; its spelling is normalised too
+// addedToken is a token outside the merges, found in text by its own text.
+type addedToken struct {
+	text string
+	id   int32
+
+	// special: it is found by EncodeSpecial only.
+	special bool
+
+	// singleWord: it is found only where it does not touch a word character.
+	singleWord bool
+
+	// The white space before or after the token belongs to it.
+	takesSpaceBefore, takesSpaceAfter bool
+
+	// normalized: it is found in normalised text, by its normalised text.
+	normalized bool
 }
 
 // finder finds added tokens: the leftmost, and of these the longest. A nil one finds none.
 type finder struct {
-	list   []added
-	sorted spellings // their numbers in the list
-	firsts [256]bool // their first bytes
+	list       []addedToken
+	sorted     sortedTexts // their ids are indexes of list
+	firstBytes [256]bool
 }
 
-func newFinder(list []added, text func(added) string) *finder {
+func newFinder(list []addedToken, textToFind func(addedToken) string) *finder {
 	if len(list) == 0 {
 		return nil
 	}
 	f := &finder{list: list}
 	for i, a := range list {
-		one := spelling{text: text(a), id: int32(i)}
-		f.sorted = append(f.sorted, one)
-		f.firsts[one.text[0]] = true
+		t := tokenText{text: textToFind(a), id: int32(i)}
+		f.sorted = append(f.sorted, t)
+		f.firstBytes[t.text[0]] = true
 	}
-	f.sorted = f.sorted.sort()
+	f.sorted = f.sorted.sortByText()
 	return f
 }
 
-// longest returns the token at the start of text and its length in bytes.
-func (f *finder) longest(text string) (found *added, size int) {
-	f.sorted.prefixes(text, func(p spelling) { found, size = &f.list[p.id], len(p.text) })
+// longestAt returns the longest token at the start of text, nil for none, and its length in bytes.
+func (f *finder) longestAt(text string) (found *addedToken, size int) {
+	f.sorted.eachPrefix(text, func(p tokenText) {
+		found = &f.list[p.id]
+		size = len(p.text)
+	})
 	return found, size
 }
 
-// cut calls between for each range of text between tokens and token for each token, in order, as
-// Hugging Face's library does (AddedVocabulary.find_matches): a token that is not allowed where it
-// was found still hides others inside it. special reports whether special tokens are allowed in a
-// range.
-func (f *finder) cut(text string, special func(start, end int) bool,
+// split calls between for each range of text between tokens and token for each token, in order.
+// allowsSpecial reports whether special tokens are allowed in a range.
+//
+// As in Hugging Face's library (AddedVocabulary.find_matches), a token that is not allowed where it
+// was found still hides others inside it.
+func (f *finder) split(text string, allowsSpecial func(start, end int) bool,
 	between func(start, end int) error, token func(id int32)) error {
-	done, spaces := 0, 0 // spaces: the end of the white space that was scanned last
-	for at := 0; f != nil && at < len(text); {
-		if !f.firsts[text[at]] {
-			at++
+	done := 0     // the end of the last token
+	spaceEnd := 0 // of the white space that was scanned last, which is not scanned again
+	for pos := 0; f != nil && pos < len(text); {
+		if !f.firstBytes[text[pos]] {
+			pos++
 			continue
 		}
-		a, size := f.longest(text[at:])
+		a, size := f.longestAt(text[pos:])
 		if a == nil {
-			at++
+			pos++
 			continue
 		}
-		start, end := at, at+size
-		at = end
-		if a.special && !special(start, end) || a.single && touched(text[:start], text[end:]) {
+		start := pos
+		end := pos + size
+		pos = end
+		if a.special && !allowsSpecial(start, end) {
 			continue
 		}
-		if a.lstrip {
+		if a.singleWord && touchesWord(text[:start], text[end:]) {
+			continue
+		}
+		if a.takesSpaceBefore {
 			start = max(done, start)
 			start = done + len(strings.TrimRightFunc(text[done:start], unicode.IsSpace))
 			if start >= end { // the token before has taken this one's white space
 				continue
 			}
 		}
-		if a.rstrip {
-			if spaces < end {
-				spaces = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+		if a.takesSpaceAfter {
+			if spaceEnd < end {
+				spaceEnd = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
 			}
-			end = spaces
+			end = spaceEnd
 		}
 		if done < start {
 			if err := between(done, start); err != nil {
@@ -92,9 +109,9 @@ func (f *finder) cut(text string, special func(start, end int) bool,
 	return nil
 }
 
-// touched reports whether a word character is directly before or after a token.
-func touched(before, after string) bool {
-	last, size := utf8.DecodeLastRuneInString(before)
-	first, n := utf8.DecodeRuneInString(after)
-	return size > 0 && isWord(last) || n > 0 && isWord(first)
+// touchesWord reports whether a word character is directly before or after a token.
+func touchesWord(before, after string) bool {
+	last, lastSize := utf8.DecodeLastRuneInString(before)
+	first, firstSize := utf8.DecodeRuneInString(after)
+	return lastSize > 0 && isWordRune(last) || firstSize > 0 && isWordRune(first)
 }

@@ -6,35 +6,35 @@ import (
 	"slices"
 )
 
-// around holds the ids that a post-processor puts before and after the ids of a text.
-type around struct{ before, after []int32 }
+// surrounding holds the ids that a post-processor puts before and after the ids of a text.
+type surrounding struct{ before, after []int32 }
 
-// readAround reads a post-processor; its effect on offsets is ignored.
-func readAround(s object) (around, error) {
+// readPostProcessor reads a post-processor; its effect on offsets is ignored.
+func readPostProcessor(s object) (surrounding, error) {
 	kind, err := s.kind()
 	if err != nil || kind == "" {
-		return around{}, err
+		return surrounding{}, err
 	}
 	switch kind {
 	case "ByteLevel":
-		return around{}, s.only("add_prefix_space", "trim_offsets", "use_regex")
+		return surrounding{}, s.allowOnly("add_prefix_space", "trim_offsets", "use_regex")
 	case "TemplateProcessing":
-		return readTemplate(s)
+		return readTemplateProcessing(s)
 	case "BertProcessing", "RobertaProcessing":
 		var sep, cls []json.RawMessage
-		if err := s.read(map[string]any{"sep": &sep, "cls": &cls}, "trim_offsets",
+		if err := s.readFields(map[string]any{"sep": &sep, "cls": &cls}, "trim_offsets",
 			"add_prefix_space"); err != nil {
-			return around{}, err
+			return surrounding{}, err
 		}
 		var first, last int32
 		if len(sep) != 2 || len(cls) != 2 || json.Unmarshal(cls[1], &first) != nil ||
 			json.Unmarshal(sep[1], &last) != nil {
-			return around{}, fmt.Errorf("sep and cls are not a token and its id each")
+			return surrounding{}, fmt.Errorf("sep and cls are not a token and its id each")
 		}
-		return around{[]int32{first}, []int32{last}}, nil
+		return surrounding{[]int32{first}, []int32{last}}, nil
 	case "Sequence":
-		return readSequence(s, "processors", readAround, func(all []around) around {
-			var sum around
+		return readSequence(s, "processors", readPostProcessor, func(all []surrounding) surrounding {
+			var sum surrounding
 			for _, a := range all {
 				sum.before = slices.Concat(a.before, sum.before)
 				sum.after = append(sum.after, a.after...)
@@ -42,27 +42,27 @@ func readAround(s object) (around, error) {
 			return sum
 		})
 	}
-	return around{}, fmt.Errorf("type is %.40q, want ByteLevel, TemplateProcessing, "+
+	return surrounding{}, fmt.Errorf("type is %.40q, want ByteLevel, TemplateProcessing, "+
 		"RobertaProcessing, BertProcessing or Sequence", kind)
 }
 
-// readTemplate reads the tokens before and after A in the template of one text.
-func readTemplate(s object) (around, error) {
-	type ref struct {
+// readTemplateProcessing reads the tokens before and after A in the template of one text.
+func readTemplateProcessing(s object) (surrounding, error) {
+	type reference struct {
 		ID string `json:"id"`
 	}
 	var single []struct {
-		Sequence     *ref
-		SpecialToken *ref
+		Sequence     *reference
+		SpecialToken *reference
 	}
 	var special map[string]struct {
 		IDs []int32 `json:"ids"`
 	}
-	if err := s.read(map[string]any{"single": &single, "special_tokens": &special},
+	if err := s.readFields(map[string]any{"single": &single, "special_tokens": &special},
 		"pair"); err != nil {
-		return around{}, err
+		return surrounding{}, err
 	}
-	var a around
+	var a surrounding
 	texts := 0
 	for i, part := range single {
 		switch {

@@ -9,31 +9,37 @@ import (
 // automaton finds a regular expression at the start of a text, as Go's regexp does, in one look at
 // each character: its states are made when they are first reached. It is for one goroutine.
 type automaton struct {
-	prog  *syntax.Prog
-	first *state
-	known map[string]*state // by their threads
-	made  int               // transitions, and threads of states
-	seen  []int             // the turn in which follow was last at a place
-	turn  int
+	prog   *syntax.Prog
+	start  *matchState
+	states map[string]*matchState // by their threads
+
+	// size counts transitions, and threads of states.
+	size int
+
+	// visited has for each place of the program the visit in which addThreads was last there.
+	visited []int
+	visit   int
 }
 
-// state is what is left to match: places in the program, the preferred ones first. Those after a
-// place at which the match is complete are left out.
-type state struct {
+// matchState is what is left to match: places in the program, the preferred ones first. Those after
+// a place at which the match is complete are left out.
+type matchState struct {
 	threads []uint32
 	match   bool
-	ascii   [utf8.RuneSelf]*state
-	others  map[rune]*state
+
+	// The states after each character, nil where they were not made yet.
+	ascii  [utf8.RuneSelf]*matchState
+	others map[rune]*matchState
 }
 
-// mostMade bounds the memory of an automaton, 1 KB for each: with more it keeps no states, and
+// maxSize bounds the memory of an automaton, 1 KB for each: with more it keeps no states, and
 // begins anew with the next text.
-const mostMade = 1 << 14
+const maxSize = 1 << 14
 
-// automata returns a function that finds an expression at the start of a text: the length of the
+// newMatcher returns a function that finds an expression at the start of a text: the length of the
 // match, -1 for none. Go's regexp has the same, at a twentieth of the speed. It is for any number
 // of goroutines.
-func automata(expression string) (func(text string) int, error) {
+func newMatcher(expression string) (func(text string) int, error) {
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
 		return nil, err
@@ -43,93 +49,103 @@ func automata(expression string) (func(text string) int, error) {
 		return nil, err
 	}
 	idle := sync.Pool{New: func() any {
-		return &automaton{prog: prog, made: mostMade, seen: make([]int, len(prog.Inst))}
+		return &automaton{prog: prog, size: maxSize, visited: make([]int, len(prog.Inst))}
 	}}
 	return func(text string) int {
 		a := idle.Get().(*automaton)
 		defer idle.Put(a)
-		return a.find(text)
+		return a.matchLength(text)
 	}, nil
 }
 
-func (a *automaton) find(text string) int {
-	if a.made >= mostMade {
-		a.known, a.made = map[string]*state{}, 0
-		s := &state{}
-		a.turn++
-		a.follow(s, uint32(a.prog.Start))
-		a.first = a.same(s)
+// matchLength returns the length of the match at the start of text, -1 for none.
+func (a *automaton) matchLength(text string) int {
+	if a.size >= maxSize {
+		a.reset()
 	}
-	end, at := -1, a.first
+	length := -1
+	state := a.start
 	for i, r := range text {
-		if at.match {
-			end = i
+		if state.match {
+			length = i
 		}
-		if len(at.threads) == 0 {
-			return end
+		if len(state.threads) == 0 {
+			return length
 		}
-		var next *state
+		var next *matchState
 		if r < utf8.RuneSelf {
-			next = at.ascii[r]
+			next = state.ascii[r]
 		} else {
-			next = at.others[r]
+			next = state.others[r]
 		}
 		if next == nil {
-			next = a.step(at, r)
+			next = a.addTransition(state, r)
 		}
-		at = next
+		state = next
 	}
-	if at.match {
-		end = len(text)
+	if state.match {
+		length = len(text)
 	}
-	return end
+	return length
 }
 
-// step makes the transition of a state by a rune.
-func (a *automaton) step(from *state, r rune) *state {
-	to := &state{}
-	a.turn++
-	for _, at := range from.threads {
-		if inst := &a.prog.Inst[at]; inst.MatchRune(r) {
-			a.follow(to, inst.Out)
+// reset forgets all states but the first.
+func (a *automaton) reset() {
+	a.states = map[string]*matchState{}
+	a.size = 0
+	s := &matchState{}
+	a.visit++
+	a.addThreads(s, uint32(a.prog.Start))
+	a.start = a.keepState(s)
+}
+
+// addTransition makes the transition of a state by a rune.
+func (a *automaton) addTransition(from *matchState, r rune) *matchState {
+	to := &matchState{}
+	a.visit++
+	for _, pc := range from.threads {
+		if inst := &a.prog.Inst[pc]; inst.MatchRune(r) {
+			a.addThreads(to, inst.Out)
 		}
 	}
-	if a.made += 1 + len(to.threads); a.made >= mostMade {
+	a.size += 1 + len(to.threads)
+	if a.size >= maxSize {
 		return to
 	}
-	to = a.same(to)
+	to = a.keepState(to)
 	if r < utf8.RuneSelf {
 		from.ascii[r] = to
-	} else {
-		if from.others == nil {
-			from.others = map[rune]*state{}
-		}
-		from.others[r] = to
+		return to
 	}
+	if from.others == nil {
+		from.others = map[rune]*matchState{}
+	}
+	from.others[r] = to
 	return to
 }
 
-// follow adds the places that are reached without a character. Patterns have no ^, $ or \b.
-func (a *automaton) follow(s *state, at uint32) {
-	if s.match || a.seen[at] == a.turn {
+// addThreads adds the places that are reached from one without a character, in the order of
+// preference. Patterns have no ^, $ or \b.
+func (a *automaton) addThreads(s *matchState, pc uint32) {
+	if s.match || a.visited[pc] == a.visit {
 		return
 	}
-	a.seen[at] = a.turn
-	switch inst := &a.prog.Inst[at]; inst.Op {
+	a.visited[pc] = a.visit
+	switch inst := &a.prog.Inst[pc]; inst.Op {
 	case syntax.InstAlt, syntax.InstAltMatch:
-		a.follow(s, inst.Out)
-		a.follow(s, inst.Arg)
+		a.addThreads(s, inst.Out)
+		a.addThreads(s, inst.Arg)
 	case syntax.InstCapture, syntax.InstNop:
-		a.follow(s, inst.Out)
+		a.addThreads(s, inst.Out)
 	case syntax.InstMatch:
 		s.match = true
 	case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
-		s.threads = append(s.threads, at)
+		s.threads = append(s.threads, pc)
 	}
 }
 
-// same returns the state of these threads that is known already, or this one.
-func (a *automaton) same(s *state) *state {
+// keepState returns the state with the same threads that is known already, or keeps this one.
+func (a *automaton) keepState(s *matchState) *matchState {
 	key := make([]byte, 0, 4*len(s.threads)+1)
 	for _, t := range s.threads {
 		key = append(key, byte(t), byte(t>>8), byte(t>>16), byte(t>>24))
@@ -137,9 +153,9 @@ func (a *automaton) same(s *state) *state {
 	if s.match {
 		key = append(key, 1)
 	}
-	if have := a.known[string(key)]; have != nil {
-		return have
+	if known := a.states[string(key)]; known != nil {
+		return known
 	}
-	a.known[string(key)] = s
+	a.states[string(key)] = s
 	return s
 }

@@ -7,73 +7,99 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// readBERT reads BERT's normalizer (tokenizers, normalizers/bert.rs).
-func readBERT(s object) (normalizer, error) {
-	clean, apart, lower := true, true, true
-	var accents *bool // strip_accents: null is the value of lowercase
-	if err := s.read(map[string]any{"clean_text": &clean, "handle_chinese_chars": &apart,
-		"strip_accents": &accents, "lowercase": &lower}); err != nil {
+// readBertNormalizer reads BERT's normalizer (tokenizers, normalizers/bert.rs).
+func readBertNormalizer(s object) (normalizer, error) {
+	n := bertNormalizer{clean: true, spaceChinese: true, lower: true}
+	var stripAccents *bool // null means the value of lowercase
+	err := s.readFields(map[string]any{
+		"clean_text":           &n.clean,
+		"handle_chinese_chars": &n.spaceChinese,
+		"strip_accents":        &stripAccents,
+		"lowercase":            &n.lower,
+	})
+	if err != nil {
 		return nil, err
 	}
-	strip := lower
-	if accents != nil {
-		strip = *accents
+	n.stripAccents = n.lower
+	if stripAccents != nil {
+		n.stripAccents = *stripAccents
 	}
-	return bertNormalizer(clean, apart, strip, lower), nil
+	return n.normalize, nil
 }
 
-// setBERT puts what tokenizer_config.json says of BertTokenizer's normalizer into a file, as that
-// class does.
-func setBERT(file, config object) error {
-	normalizer, err := file.stage("normalizer")
+// applyBertConfig puts what tokenizer_config.json says of BertTokenizer's normalizer into a file,
+// as that class does.
+func applyBertConfig(file, config object) error {
+	normalizer, err := file.subobject("normalizer")
 	kind, _ := normalizer.kind()
-	if class := config.class(); err != nil || kind != "BertNormalizer" ||
-		class != "" && class != "BertTokenizer" {
+	if err != nil || kind != "BertNormalizer" {
 		return err
 	}
-	for theirs, ours := range map[string]string{"do_lower_case": "lowercase",
-		"strip_accents": "strip_accents", "tokenize_chinese_chars": "handle_chinese_chars"} {
-		if raw, ok := config[theirs]; ok {
-			normalizer[ours] = raw
+	if class := config.tokenizerClass(); class != "" && class != "BertTokenizer" {
+		return nil
+	}
+	for configName, fileName := range map[string]string{
+		"do_lower_case":          "lowercase",
+		"strip_accents":          "strip_accents",
+		"tokenize_chinese_chars": "handle_chinese_chars",
+	} {
+		if raw, ok := config[configName]; ok {
+			normalizer[fileName] = raw
 		}
 	}
-	file["normalizer"] = encode(normalizer)
+	file["normalizer"] = mustMarshal(normalizer)
 	return nil
 }
 
-// bertNormalizer drops control characters and turns white space into spaces (clean), puts spaces
-// around Chinese characters (apart), decomposes letters and drops their accents (strip), and makes
-// letters lower case.
-func bertNormalizer(clean, apart, strip, lower bool) normalizer {
-	controls, chinese := tables()["controls"], tables()["chinese"]
-	return func(text string) string {
-		if clean || apart {
-			var out strings.Builder
-			for _, r := range text {
-				switch {
-				case clean && inRanges(controls, r):
-				case clean && unicode.IsSpace(r):
-					out.WriteByte(' ')
-				case apart && inRanges(chinese, r):
-					out.WriteString(" " + string(r) + " ")
-				default:
-					out.WriteRune(r)
-				}
-			}
-			text = out.String()
-		}
-		if strip {
-			text = without(tables()["nonspacing"])(form{decomposed: norm.NFD}.normalize(text))
-		}
-		if lower {
-			text = Lowercase(text)
-		}
-		return text
-	}
+// bertNormalizer changes text as BERT's code does before it cuts words.
+type bertNormalizer struct {
+	// clean drops control characters and turns white space into spaces.
+	clean bool
+
+	// spaceChinese puts spaces around Chinese characters, so that each is a word.
+	spaceChinese bool
+
+	// stripAccents decomposes letters and drops their accents.
+	stripAccents bool
+
+	// lower makes letters lower case.
+	lower bool
 }
 
-// without returns a normalizer that drops the characters in sorted ranges.
-func without(ranges [][2]rune) normalizer {
+func (n bertNormalizer) normalize(text string) string {
+	if n.clean || n.spaceChinese {
+		text = n.cleanAndSpace(text)
+	}
+	if n.stripAccents {
+		text = normalForm{decomposed: norm.NFD}.normalize(text)
+		text = dropRunes(unicodeTables()["nonspacing"])(text)
+	}
+	if n.lower {
+		text = Lowercase(text)
+	}
+	return text
+}
+
+func (n bertNormalizer) cleanAndSpace(text string) string {
+	controls := unicodeTables()["controls"]
+	chinese := unicodeTables()["chinese"]
+	var out strings.Builder
+	for _, r := range text {
+		switch {
+		case n.clean && inRanges(controls, r):
+		case n.clean && unicode.IsSpace(r):
+			out.WriteByte(' ')
+		case n.spaceChinese && inRanges(chinese, r):
+			out.WriteString(" " + string(r) + " ")
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
+// dropRunes returns a normalizer that drops the characters in sorted ranges.
+func dropRunes(ranges [][2]rune) normalizer {
 	return func(text string) string {
 		return strings.Map(func(r rune) rune {
 			if inRanges(ranges, r) {
@@ -84,5 +110,5 @@ func without(ranges [][2]rune) normalizer {
 	}
 }
 
-// isSign reports whether r is punctuation for BERT.
-func isSign(r rune) bool { return inRanges(tables()["signs"], r) }
+// isPunctuation reports whether r is punctuation for BERT.
+func isPunctuation(r rune) bool { return inRanges(unicodeTables()["signs"], r) }

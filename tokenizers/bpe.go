@@ -13,25 +13,37 @@ type merge struct{ rank, id int32 }
 
 // bpe holds the merges, over bytes or over runes.
 type bpe struct {
-	bytes  [256]int32     // id of each byte's token, -1 if the vocabulary has none
-	last   *[256]int32    // the same for the last byte of a word; nil: bytes
-	suffix string         // of tokens that end a word, "" for none
-	runes  map[rune]int32 // id of each rune's token; nil where words are bytes
+	// byteIDs are the ids of each byte's token, -1 if the vocabulary has none. lastByteIDs are those
+	// for the last byte of a word; nil means the same. runeIDs is nil where words are bytes.
+	byteIDs     [256]int32
+	lastByteIDs *[256]int32
+	runeIDs     map[rune]int32
+
+	// endSuffix is that of tokens that end a word, "" for none.
+	endSuffix string
+
 	merges map[pair]merge
 
-	unknownText string
-	unknown     int32 // id for whatever has no token, -1 if there is none
-	fuse        bool  // consecutive symbols without a token become one unknown token
-	falls       bool  // symbols without a token become the tokens of their bytes
-	fallback    [256]int32
-	ignore      bool             // a word that is a token is not merged
-	whole       map[string]int32 // those words
+	// unknownID is for whatever has no token, -1 if there is none. fusesUnknown: consecutive symbols
+	// without a token become one unknown token.
+	unknownText  string
+	unknownID    int32
+	fusesUnknown bool
+
+	// fallsBack: symbols without a token become the tokens of their bytes, fallbackIDs.
+	fallsBack   bool
+	fallbackIDs [256]int32
+
+	// ignoresMerges: a word that is a token is not merged. wholeWords are those words.
+	ignoresMerges bool
+	wholeWords    map[string]int32
 }
 
 func newBPE() *bpe {
-	b := &bpe{merges: map[pair]merge{}, unknown: -1}
-	for i := range b.bytes {
-		b.bytes[i], b.fallback[i] = -1, -1
+	b := &bpe{merges: map[pair]merge{}, unknownID: -1}
+	for i := range b.byteIDs {
+		b.byteIDs[i] = -1
+		b.fallbackIDs[i] = -1
 	}
 	return b
 }
@@ -40,26 +52,29 @@ func newBPE() *bpe {
 type scratch struct {
 	symbols []symbol
 	queue   rankHeap
-	seen    map[string][2]int // start and end in the output of the ids of short words
+
+	// wordPlaces has for each short word the start and the end of its ids in the output.
+	wordPlaces map[string][2]int
 }
 
 const (
-	seenWords = 1 << 14 // most words that a call remembers
-	seenBytes = 48      // longest of these in bytes
+	maxSeenWords = 1 << 14 // most words that a call remembers
+	maxSeenBytes = 48      // longest of these in bytes
 )
 
-// append adds the ids of word, copied from an earlier occurrence if there is one.
-func (b *bpe) append(ids []int32, word string, s *scratch) ([]int32, error) {
-	if at, ok := s.seen[word]; ok {
-		return append(ids, ids[at[0]:at[1]]...), nil
+// appendIDs adds the ids of word, copied from an earlier occurrence if there is one: most texts
+// repeat most of their words.
+func (b *bpe) appendIDs(ids []int32, word string, s *scratch) ([]int32, error) {
+	if place, ok := s.wordPlaces[word]; ok {
+		return append(ids, ids[place[0]:place[1]]...), nil
 	}
 	start := len(ids)
 	ids, err := b.appendWord(ids, word, s)
-	if err == nil && len(word) <= seenBytes && len(s.seen) < seenWords {
-		if s.seen == nil {
-			s.seen = map[string][2]int{}
+	if err == nil && len(word) <= maxSeenBytes && len(s.wordPlaces) < maxSeenWords {
+		if s.wordPlaces == nil {
+			s.wordPlaces = map[string][2]int{}
 		}
-		s.seen[word] = [2]int{start, len(ids)}
+		s.wordPlaces[word] = [2]int{start, len(ids)}
 	}
 	return ids, err
 }
@@ -68,15 +83,16 @@ func (b *bpe) append(ids []int32, word string, s *scratch) ([]int32, error) {
 // leftmost, in time n log n. Symbols form a linked list; a heap entry is valid only while its pair
 // is still at its place with the same merge.
 func (b *bpe) appendWord(ids []int32, word string, s *scratch) ([]int32, error) {
-	if b.ignore {
-		if id, ok := b.whole[word]; ok {
+	if b.ignoresMerges {
+		if id, ok := b.wholeWords[word]; ok {
 			return append(ids, id), nil
 		}
 	}
-	if err := b.start(word, s); err != nil {
+	if err := b.splitSymbols(word, s); err != nil {
 		return nil, err
 	}
-	symbols, n := s.symbols, int32(len(s.symbols))
+	symbols := s.symbols
+	n := int32(len(symbols))
 	if n <= shortWord {
 		return b.appendShort(ids, symbols), nil
 	}
@@ -104,7 +120,8 @@ func (b *bpe) appendWord(ids []int32, word string, s *scratch) ([]int32, error) 
 		if !ok || m.rank != int32(top>>32) {
 			continue // one of the two has since been merged
 		}
-		s.id, right.id = m.id, -1
+		s.id = m.id
+		right.id = -1
 		s.next = right.next
 		if s.next < n {
 			symbols[s.next].prev = i
@@ -123,10 +140,10 @@ const shortWord = 24 // symbols
 
 // appendShort merges a few symbols by checking every pair, which is faster than a heap.
 func (b *bpe) appendShort(ids []int32, symbols []symbol) []int32 {
-	// what each symbol and the next merge to; the rank is none if they do not merge
+	// What each symbol and the next merge to; the rank is none if they do not merge.
 	var found [shortWord]merge
 	const none = 1<<31 - 1
-	at := func(i int) merge {
+	mergeAt := func(i int) merge {
 		if m, ok := b.merges[pair{symbols[i].id, symbols[i+1].id}]; ok {
 			return m
 		}
@@ -134,7 +151,7 @@ func (b *bpe) appendShort(ids []int32, symbols []symbol) []int32 {
 	}
 	n := len(symbols)
 	for i := range n - 1 {
-		found[i] = at(i)
+		found[i] = mergeAt(i)
 	}
 	for n > 1 {
 		best := 0
@@ -151,10 +168,10 @@ func (b *bpe) appendShort(ids []int32, symbols []symbol) []int32 {
 		n--
 		if best < n-1 {
 			copy(found[best+1:n-1], found[best+2:n])
-			found[best] = at(best)
+			found[best] = mergeAt(best)
 		}
 		if best > 0 {
-			found[best-1] = at(best - 1)
+			found[best-1] = mergeAt(best - 1)
 		}
 	}
 	for _, s := range symbols[:n] {
@@ -163,89 +180,97 @@ func (b *bpe) appendShort(ids []int32, symbols []symbol) []int32 {
 	return ids
 }
 
-// start makes the first symbols of word, one for each byte or rune. A rune without a token becomes
-// the tokens of its bytes or the unknown token. As in the library, a pending unknown token is added
-// only before the next rune with a token of its own, so it comes after the bytes of other runes.
-func (b *bpe) start(word string, s *scratch) error {
+// splitSymbols makes the first symbols of word, one for each byte or rune. A rune without a token
+// becomes the tokens of its bytes or the unknown token. As in the library, a pending unknown token
+// is added only before the next rune with a token of its own, so it comes after the bytes of other
+// runes.
+func (b *bpe) splitSymbols(word string, s *scratch) error {
 	s.symbols = s.symbols[:0]
 	put := func(id int32) {
 		i := int32(len(s.symbols))
 		s.symbols = append(s.symbols, symbol{id: id, prev: i - 1, next: i + 1})
 	}
-	waiting := false
-	flush := func() {
-		if waiting {
-			put(b.unknown)
+	unknownPending := false
+	flushUnknown := func() {
+		if unknownPending {
+			put(b.unknownID)
 		}
-		waiting = false
+		unknownPending = false
 	}
-	for at := 0; at < len(word); {
-		id, size := int32(-1), 1
-		r := rune(0)
-		if b.runes == nil {
-			id = b.bytes[word[at]]
-			if b.last != nil && at == len(word)-1 {
-				id = b.last[word[at]]
-			}
-		} else {
-			var ok bool
-			r, size = decode(word[at:])
-			if id, ok = b.runes[r]; !ok {
-				id = -1
-			}
-		}
+	for pos := 0; pos < len(word); {
+		id, size := b.symbolAt(word, pos)
 		switch {
 		case id >= 0:
-			flush()
+			flushUnknown()
 			put(id)
-		case b.falls && b.fall(word[at:at+size], put):
-		case b.unknown >= 0:
-			if !b.fuse {
-				flush()
+		case b.fallsBack && b.fallBackToBytes(word[pos:pos+size], put):
+		case b.unknownID >= 0:
+			if !b.fusesUnknown {
+				flushUnknown()
 			}
-			waiting = true
+			unknownPending = true
 		default:
-			return b.noToken(word, at)
+			return b.missingToken(word, pos)
 		}
-		at += size
+		pos += size
 	}
-	flush()
+	flushUnknown()
 	return nil
 }
 
-// fall adds the tokens of one rune's bytes, if each byte has one. A byte in the alphabet falls back
-// to the bytes of the rune that stands for it.
-func (b *bpe) fall(text string, put func(int32)) bool {
-	if b.runes == nil {
-		text = string(standIn[text[0]])
+// symbolAt returns the id of the byte or rune at a place of a word, -1 if it has no token, and its
+// size in bytes.
+func (b *bpe) symbolAt(word string, pos int) (id int32, size int) {
+	if b.runeIDs != nil {
+		r, size := decodeRune(word[pos:])
+		if id, ok := b.runeIDs[r]; ok {
+			return id, size
+		}
+		return -1, size
+	}
+	if b.lastByteIDs != nil && pos == len(word)-1 {
+		return b.lastByteIDs[word[pos]], 1
+	}
+	return b.byteIDs[word[pos]], 1
+}
+
+// fallBackToBytes adds the tokens of one rune's bytes, if each byte has one. A byte in the alphabet
+// falls back to the bytes of the rune that stands for it.
+func (b *bpe) fallBackToBytes(text string, put func(int32)) bool {
+	if b.runeIDs == nil {
+		text = string(alphabetRunes[text[0]])
 	}
 	for i := range len(text) {
-		if b.fallback[text[i]] < 0 {
+		if b.fallbackIDs[text[i]] < 0 {
 			return false
 		}
 	}
 	for i := range len(text) {
-		put(b.fallback[text[i]])
+		put(b.fallbackIDs[text[i]])
 	}
 	return true
 }
 
-// noToken returns the error for a rune of word that has a byte without a token.
-func (b *bpe) noToken(word string, at int) error {
-	start := at
+// missingToken returns the error for a rune of word that has a byte without a token.
+func (b *bpe) missingToken(word string, pos int) error {
+	start := pos
 	for start > 0 && !utf8.RuneStart(word[start]) {
 		start--
 	}
 	r, _ := utf8.DecodeRuneInString(word[start:])
-	return fmt.Errorf("%q is not in the vocabulary (no token for byte 0x%02x)", r, word[at])
+	return fmt.Errorf("%q is not in the vocabulary (no token for byte 0x%02x)", r, word[pos])
 }
 
 // symbol is a stretch of a word; its id is -1 once it was merged into its left neighbour.
-type symbol struct{ id, prev, next int32 }
+type symbol struct {
+	id         int32
+	prev, next int32 // places in the list
+}
 
 // rankHeap is a binary min-heap of rank<<32 | place.
 type rankHeap []uint64
 
+// push adds a value: it goes up until its parent is not larger.
 func (h *rankHeap) push(v uint64) {
 	a := append(*h, v)
 	i := len(a) - 1
@@ -257,9 +282,11 @@ func (h *rankHeap) push(v uint64) {
 	*h = a
 }
 
+// pop removes and returns the least value.
 func (h *rankHeap) pop() uint64 {
 	a := *h
-	top, v := a[0], a[len(a)-1]
+	top := a[0]
+	v := a[len(a)-1] // goes down from the top
 	a = a[:len(a)-1]
 	i := 0
 	for 2*i+1 < len(a) {

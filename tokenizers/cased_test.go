@@ -24,7 +24,7 @@ func TestTekkenWords(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(data, &cases))
 	require.Len(t, cases, 400)
-	find := compile(tekkenPattern)
+	find := compilePattern(tekkenPattern)
 	for _, c := range cases {
 		var got []string
 		for text := c.Text; text != ""; {

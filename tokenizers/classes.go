@@ -31,8 +31,8 @@ import (
 //go:embed classes.txt
 var classFile string
 
-// tables holds the tables of classFile by name: sorted ranges, both ends included.
-var tables = sync.OnceValue(func() map[string][][2]rune {
+// unicodeTables holds the tables of classFile by name: sorted ranges, both ends included.
+var unicodeTables = sync.OnceValue(func() map[string][][2]rune {
 	all := map[string][][2]rune{}
 	for line := range strings.Lines(classFile) {
 		fields := strings.Fields(line)
@@ -41,9 +41,9 @@ var tables = sync.OnceValue(func() map[string][][2]rune {
 			if !isRange {
 				last = first
 			}
-			lo, err := strconv.ParseUint(first, 16, 32)
-			hi, err2 := strconv.ParseUint(last, 16, 32)
-			if err != nil || err2 != nil {
+			lo, errLo := strconv.ParseUint(first, 16, 32)
+			hi, errHi := strconv.ParseUint(last, 16, 32)
+			if errLo != nil || errHi != nil {
 				panic("tokenizers: classes.txt has " + field) // cannot happen: the file is embedded
 			}
 			all[fields[0]] = append(all[fields[0]], [2]rune{rune(lo), rune(hi)})
@@ -52,33 +52,33 @@ var tables = sync.OnceValue(func() map[string][][2]rune {
 	return all
 })
 
-// lowers are the lower cases that Unicode 16 has and Unicode 15 has not.
-var lowers = sync.OnceValue(func() map[rune]rune {
+// newLowerCases are the lower cases that Unicode 16 has and Unicode 15 has not.
+var newLowerCases = sync.OnceValue(func() map[rune]rune {
 	m := map[rune]rune{}
-	for _, pair := range tables()["lowers"] {
+	for _, pair := range unicodeTables()["lowers"] {
 		m[pair[0]] = pair[1]
 	}
 	return m
 })
 
-// isWord reports whether r is a word character, \w of Rust's regex.
-func isWord(r rune) bool {
-	return inRanges(tables()["letters"], r) || inRanges(tables()["wordOthers"], r)
+// isWordRune reports whether r is a word character, \w of Rust's regex.
+func isWordRune(r rune) bool {
+	return inRanges(unicodeTables()["letters"], r) || inRanges(unicodeTables()["wordOthers"], r)
 }
 
 // isNumeric reports whether r is a number in the tables of the Digits pre-tokenizer.
 func isNumeric(r rune) bool {
-	return inRanges(tables()["numbers"], r) || inRanges(tables()["numerics"], r)
+	return inRanges(unicodeTables()["numbers"], r) || inRanges(unicodeTables()["numerics"], r)
 }
 
 // inRanges searches sorted ranges.
 func inRanges(ranges [][2]rune, r rune) bool {
-	at := sort.Search(len(ranges), func(i int) bool { return ranges[i][1] >= r })
-	return at < len(ranges) && ranges[at][0] <= r
+	i := sort.Search(len(ranges), func(i int) bool { return ranges[i][1] >= r })
+	return i < len(ranges) && ranges[i][0] <= r
 }
 
-// decode is utf8.DecodeRuneInString with a short way for ASCII.
-func decode(text string) (rune, int) {
+// decodeRune is utf8.DecodeRuneInString with a short way for ASCII.
+func decodeRune(text string) (rune, int) {
 	if len(text) > 0 && text[0] < utf8.RuneSelf {
 		return rune(text[0]), 1
 	}

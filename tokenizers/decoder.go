@@ -10,18 +10,19 @@ import (
 
 const replacement = string(utf8.RuneError)
 
-// share is the part of a decoded token that comes from one id.
-type share struct {
+// fragment is the part of a decoded token that comes from one id. Each id keeps its part through
+// all stages, so that a stream can show the text of single ids.
+type fragment struct {
 	text   string
 	owner  int  // index of the id
 	fixed  bool // a mask, shown unchanged
 	hidden bool // a fixed one that has no text, such as the first token of a sequence
 }
 
-// spelled is a token in the decoder, from one id or, once fused, from several.
-type spelled []share
+// decoderToken is a token in the decoder, from one id or, once fused, from several.
+type decoderToken []fragment
 
-func (s spelled) text() string {
+func (s decoderToken) text() string {
 	var out strings.Builder
 	for _, part := range s {
 		out.WriteString(part.text)
@@ -29,8 +30,8 @@ func (s spelled) text() string {
 	return out.String()
 }
 
-// decoder is a stage that turns spelled tokens into text.
-type decoder func(tokens []spelled) []spelled
+// decoder is a stage that turns the texts of tokens into text.
+type decoder func(tokens []decoderToken) []decoderToken
 
 // readDecoder reads stage s; nil means a decoder that puts a space between tokens.
 func readDecoder(s object) (decoder, error) {
@@ -40,43 +41,45 @@ func readDecoder(s object) (decoder, error) {
 	}
 	switch kind {
 	case "":
-		return decodeSpaced, nil
+		return joinWithSpaces, nil
 	case "Sequence":
-		return readSequence(s, "decoders", readDecoder, inOrder)
+		return readSequence(s, "decoders", readDecoder, chainStages)
 	case "ByteLevel": // its settings are for the other uses of ByteLevel
-		return decodeBytes, s.only("add_prefix_space", "trim_offsets", "use_regex")
+		return decodeByteLevel, s.allowOnly("add_prefix_space", "trim_offsets", "use_regex")
 	case "ByteFallback":
-		return decodeFallback, s.only()
+		return decodeByteFallback, s.allowOnly()
 	case "Fuse":
-		return decodeFused, s.only()
+		return fuseTokens, s.allowOnly()
 	case "Replace":
 		replace, err := readReplace(s)
-		return each(func(_ bool, text string) string { return replace(text) }), err
+		return eachToken(func(_ bool, text string) string { return replace(text) }), err
 	case "Strip":
-		return readStrip(s)
+		return readStripDecoder(s)
 	case "WordPiece":
-		return readDecodeWordPiece(s)
+		return readWordPieceDecoder(s)
 	case "Metaspace":
-		scheme, mark, _, err := metaspace(s)
-		return each(func(first bool, text string) string {
-			if first && scheme != "never" {
-				return strings.ReplaceAll(text, mark, "")
+		m, err := readMetaspace(s)
+		return eachToken(func(first bool, text string) string {
+			if first && m.scheme != "never" {
+				return strings.ReplaceAll(text, m.mark, "")
 			}
-			return strings.ReplaceAll(text, mark, " ")
+			return strings.ReplaceAll(text, m.mark, " ")
 		}), err
 	}
 	return nil, fmt.Errorf("type is %.40q, want ByteLevel, ByteFallback, Fuse, Metaspace, "+
 		"Replace, Strip, WordPiece or Sequence", kind)
 }
 
-// each changes the text of each token separately; first is true for the first that is shown. A text
-// from several ids is then counted as the first one's. Tokens after a text of MaxText bytes stay.
-func each(change func(first bool, text string) string) decoder {
-	return func(tokens []spelled) []spelled {
-		first, size := true, 0
+// eachToken changes the text of each token separately; first is true for the first that is shown. A
+// text from several ids is then counted as the first one's. Tokens after a text of MaxText bytes
+// stay.
+func eachToken(change func(first bool, text string) string) decoder {
+	return func(tokens []decoderToken) []decoderToken {
+		first := true
+		size := 0 // of the text so far
 		for i, t := range tokens {
 			if len(t) > 0 && !t[0].fixed && size <= MaxText {
-				tokens[i] = spelled{{text: change(first, t.text()), owner: t[0].owner}}
+				tokens[i] = decoderToken{{text: change(first, t.text()), owner: t[0].owner}}
 				size += len(tokens[i][0].text)
 			}
 			first = first && len(t) > 0 && t[0].hidden
@@ -85,12 +88,13 @@ func each(change func(first bool, text string) string) decoder {
 	}
 }
 
-// readStrip removes up to `start` times a character from the start of every token.
-func readStrip(s object) (decoder, error) {
+// readStripDecoder removes up to `start` times a character from the start of every token.
+func readStripDecoder(s object) (decoder, error) {
 	var content string
-	start, stop := 0, 0
-	if err := s.read(map[string]any{"content": &content, "start": &start,
-		"stop": &stop}); err != nil {
+	start := 0
+	stop := 0
+	err := s.readFields(map[string]any{"content": &content, "start": &start, "stop": &stop})
+	if err != nil {
 		return nil, err
 	}
 	switch {
@@ -101,13 +105,13 @@ func readStrip(s object) (decoder, error) {
 	case stop != 0:
 		return nil, fmt.Errorf("stop is %d, want 0", stop)
 	}
-	return func(tokens []spelled) []spelled {
+	return func(tokens []decoderToken) []decoderToken {
 		for _, t := range tokens {
-			left := start
+			remaining := start
 			for i := range t {
-				for left > 0 && !t[i].fixed && strings.HasPrefix(t[i].text, content) {
+				for remaining > 0 && !t[i].fixed && strings.HasPrefix(t[i].text, content) {
 					t[i].text = t[i].text[len(content):]
-					left--
+					remaining--
 				}
 				if t[i].text != "" {
 					break
@@ -118,7 +122,8 @@ func readStrip(s object) (decoder, error) {
 	}, nil
 }
 
-func decodeSpaced(tokens []spelled) []spelled {
+// joinWithSpaces puts a space between tokens.
+func joinWithSpaces(tokens []decoderToken) []decoderToken {
 	for i, t := range tokens {
 		if i > 0 && len(t) > 0 {
 			t[0].text = " " + t[0].text
@@ -127,42 +132,44 @@ func decodeSpaced(tokens []spelled) []spelled {
 	return tokens
 }
 
-func decodeFused(tokens []spelled) []spelled { return []spelled{slices.Concat(tokens...)} }
+func fuseTokens(tokens []decoderToken) []decoderToken {
+	return []decoderToken{slices.Concat(tokens...)}
+}
 
-// decodeBytes reads the byte alphabet and fuses all tokens.
-func decodeBytes(tokens []spelled) []spelled {
+// decodeByteLevel reads the byte alphabet and fuses all tokens.
+func decodeByteLevel(tokens []decoderToken) []decoderToken {
 	all := slices.Concat(tokens...)
 	for i := range all {
 		if !all[i].fixed {
-			all[i].text, _ = unspell(all[i].text)
+			all[i].text, _ = decodeAlphabet(all[i].text)
 		}
 	}
-	return []spelled{wholeRunes(all)}
+	return []decoderToken{assignRunes(all)}
 }
 
-// decodeFallback joins runs of <0x00> ... <0xFF>: valid UTF-8 becomes its runes, and any other run
-// one U+FFFD per byte.
-func decodeFallback(tokens []spelled) []spelled {
-	var out []spelled
-	var run spelled
+// decodeByteFallback joins runs of <0x00> ... <0xFF>: valid UTF-8 becomes its runes, and any other
+// run one U+FFFD per byte.
+func decodeByteFallback(tokens []decoderToken) []decoderToken {
+	var out []decoderToken
+	var run decoderToken
 	flush := func() {
 		if utf8.ValidString(run.text()) {
 			if len(run) > 0 {
-				out = append(out, wholeRunes(run))
+				out = append(out, assignRunes(run))
 			}
 			run = nil
 			return
 		}
 		for _, part := range run {
 			part.text = replacement
-			out = append(out, spelled{part})
+			out = append(out, decoderToken{part})
 		}
 		run = nil
 	}
 	for _, t := range tokens {
 		if len(t) == 1 && !t[0].fixed {
-			if b, ok := fallbackByte(t[0].text); ok {
-				run = append(run, share{text: string([]byte{b}), owner: t[0].owner})
+			if b, ok := parseByteToken(t[0].text); ok {
+				run = append(run, fragment{text: string([]byte{b}), owner: t[0].owner})
 				continue
 			}
 		}
@@ -173,9 +180,9 @@ func decodeFallback(tokens []spelled) []spelled {
 	return out
 }
 
-// fallbackByte reads <0xAB> as Rust reads two hexadecimal digits: in any case, or a plus and one
+// parseByteToken reads <0xAB> as Rust reads two hexadecimal digits: in any case, or a plus and one
 // digit.
-func fallbackByte(text string) (byte, bool) {
+func parseByteToken(text string) (byte, bool) {
 	if len(text) != 6 || text[:3] != "<0x" || text[5] != '>' {
 		return 0, false
 	}
@@ -183,26 +190,25 @@ func fallbackByte(text string) (byte, bool) {
 	return byte(b), err == nil
 }
 
-// wholeRunes gives each part the runes that begin in its bytes, and U+FFFD for bytes that form none
-// (one for each maximal subpart, Unicode 15 section 3.9).
-func wholeRunes(parts spelled) spelled {
+// assignRunes gives each part the runes that begin in its bytes, and U+FFFD for bytes that form
+// none (one for each maximal subpart, Unicode 15 section 3.9).
+func assignRunes(parts decoderToken) decoderToken {
 	var bytes []byte
 	end := make([]int, len(parts)) // end of each part's bytes
 	for i, part := range parts {
 		bytes = append(bytes, part.text...)
 		end[i] = len(bytes)
 	}
-	at := 0
+	pos := 0
 	for i := range parts {
 		var text []byte
-		for at < end[i] {
-			rest := bytes[at:]
-			r, size := utf8.DecodeRune(rest)
+		for pos < end[i] {
+			r, size := utf8.DecodeRune(bytes[pos:])
 			if r == utf8.RuneError && size == 1 {
-				size = maximalSubpart(rest)
+				size = maximalSubpart(bytes[pos:])
 			}
 			text = utf8.AppendRune(text, r)
-			at += size
+			pos += size
 		}
 		parts[i].text = string(text)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // Files are the names that [ParseFS] reads: tokenizer.json or, without it, vocab.txt or vocab.json
-// with merges.txt and added_tokens.json; and what is said of any of them.
+// with merges.txt and added_tokens.json; and the files that say more of any of them.
 var Files = []string{"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
 	"added_tokens.json", "vocab.txt", "special_tokens_map.json"}
 
@@ -32,19 +32,19 @@ func ParseClass(files fs.FS, class string) (Tokenizer, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	class = cmp.Or(object(config).class(), class)
+	class = cmp.Or(object(config).tokenizerClass(), class)
 	names := []string{"tokenizer.json", "vocab.txt", "vocab.json"}
 	if class == "EsmTokenizer" {
 		names = names[1:]
 	}
 	for _, name := range names {
-		data, err := readFile(files, name)
+		data, err := readLimited(files, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		var v *vocabulary
 		if err == nil {
-			v, class, err = parseNamed(name, data, class, config, files)
+			v, class, err = parseNamedFile(name, data, class, config, files)
 		}
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", name, err)
@@ -53,9 +53,11 @@ func ParseClass(files fs.FS, class string) (Tokenizer, string, error) {
 		if err == nil {
 			err = v.setRoles(roles)
 		}
-		silent := len(v.about.before)+len(v.about.after) == 0
-		if err == nil && (name != "tokenizer.json" || silent && classRoles[class]["cls_token"] != "") {
-			err = v.setAround(class, config)
+		// The class says what is around a text where no file does.
+		fileIsSilent := len(v.facts.before)+len(v.facts.after) == 0
+		classHasSome := classRoles[class]["cls_token"] != ""
+		if err == nil && (name != "tokenizer.json" || fileIsSilent && classHasSome) {
+			err = v.setSurrounding(class, config)
 		}
 		if err != nil {
 			return nil, "", err
@@ -65,47 +67,53 @@ func ParseClass(files fs.FS, class string) (Tokenizer, string, error) {
 	return nil, "", fmt.Errorf("%s: %w", strings.Join(names, ", "), fs.ErrNotExist)
 }
 
-// parseNamed reads the tokenizer in one of [Files] and returns its class too.
-func parseNamed(name string, data []byte, class string, config object, files fs.FS) (v *vocabulary,
-	_ string, err error) {
+// parseNamedFile reads the tokenizer in one of [Files] and returns its class too.
+func parseNamedFile(name string, data []byte, class string, config object, files fs.FS) (
+	v *vocabulary, _ string, err error) {
 	switch name {
 	case "tokenizer.json":
-		v, err = parse(data, config)
+		v, err = parseTokenizerJSON(data, config)
 	case "vocab.txt":
-		v, class, err = parseWords(data, class, config, files)
+		v, class, err = parseVocabTxt(data, class, config, files)
 	default:
 		class = cmp.Or(class, "GPT2Tokenizer")
-		v, err = parseOlder(data, class, config, files)
+		v, err = parseVocabJSON(data, class, config, files)
 	}
 	return v, class, err
 }
 
-func readFile(files fs.FS, name string) ([]byte, error) { return ReadFile(files, name, MaxFile) }
+// readLimited reads a file of at most MaxFile bytes.
+func readLimited(files fs.FS, name string) ([]byte, error) { return ReadFile(files, name, MaxFile) }
 
-// ReadFile reads a file of at most `most` bytes.
-func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
+// ReadFile reads a file of at most limit bytes. A file that only names the real one, as of Git LFS,
+// is an error.
+func ReadFile(files fs.FS, name string, limit int64) ([]byte, error) {
 	f, err := files.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("is over %d bytes", most)
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("is over %d bytes", limit)
 	}
-	return data, cmp.Or(err, sniff.CheckPlaceholder(data))
+	if err == nil {
+		err = sniff.CheckPlaceholder(data)
+	}
+	return data, err
 }
 
-// parseOlder reads vocab.json, merges.txt and tokenizer_config.json like those of Hugging Face's
-// classes that split words by Qwen's or by GPT-2's pattern.
-func parseOlder(vocab []byte, class string, config object, files fs.FS) (*vocabulary, error) {
+// parseVocabJSON reads vocab.json, merges.txt and tokenizer_config.json like those of Hugging
+// Face's classes that split words by Qwen's or by GPT-2's pattern.
+func parseVocabJSON(vocab []byte, class string, config object, files fs.FS) (*vocabulary, error) {
 	if err := checkJSON(vocab); err != nil {
 		return nil, err
 	}
 	merges, err := readMergesFile(files)
-	if errors.Is(err, fs.ErrNotExist) { // a vocabulary needs merges
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("there is no merges.txt beside it")
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, fmt.Errorf("merges.txt: %w", err)
 	}
 	roles, err := readRoles(files, config, class)
@@ -114,28 +122,28 @@ func parseOlder(vocab []byte, class string, config object, files fs.FS) (*vocabu
 	}
 	var ids map[string]int64
 	if err := json.Unmarshal(vocab, &ids); err != nil {
-		return nil, describe("file", err)
+		return nil, describeError("file", err)
 	}
-	list, err := olderAdded(config, roles, ids, files)
+	list, err := configAddedTokens(config, roles, ids, files)
 	if err != nil {
 		return nil, err
 	}
-	file, err := olderStages(class, config)
+	file, err := classStages(class, config)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 	}
-	file["added_tokens"] = encode(list)
+	file["added_tokens"] = mustMarshal(list)
 	model := map[string]any{"type": "BPE", "vocab": json.RawMessage(vocab), "merges": merges}
 	if class == "CLIPTokenizer" {
 		model["end_of_word_suffix"] = "</w>"
 	}
-	file["model"] = encode(model)
-	return build(file)
+	file["model"] = mustMarshal(model)
+	return buildVocabulary(file)
 }
 
 // ReadConfig reads a file of JSON, an empty object if there is none.
 func ReadConfig(files fs.FS, name string) (map[string]json.RawMessage, error) {
-	data, err := readFile(files, name)
+	data, err := readLimited(files, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return object{}, nil
 	}
@@ -149,8 +157,8 @@ func ReadConfig(files fs.FS, name string) (map[string]json.RawMessage, error) {
 	return o, nil
 }
 
-// encode returns v as JSON; v holds only values that JSON can represent.
-func encode(v any) json.RawMessage {
+// mustMarshal returns v as JSON; v holds only values that JSON can represent.
+func mustMarshal(v any) json.RawMessage {
 	data, err := json.Marshal(v)
 	if err != nil {
 		panic("tokenizers: " + err.Error())
@@ -160,7 +168,7 @@ func encode(v any) json.RawMessage {
 
 // readMergesFile reads one merge per line, after an optional first line #version.
 func readMergesFile(files fs.FS) ([][]string, error) {
-	data, err := readFile(files, "merges.txt")
+	data, err := readLimited(files, "merges.txt")
 	if err != nil {
 		return nil, err
 	}
@@ -186,35 +194,46 @@ func readMergesFile(files fs.FS) ([][]string, error) {
 	return merges, nil
 }
 
-// olderStages returns the stages around the model for the class in tokenizer_config.json.
-func olderStages(class string, config object) (object, error) {
-	prefix := false
-	if err := config.get("add_prefix_space", &prefix); err != nil {
+// classStages returns the stages around the model for the class in tokenizer_config.json.
+func classStages(class string, config object) (object, error) {
+	addPrefixSpace := false
+	if err := config.get("add_prefix_space", &addPrefixSpace); err != nil {
 		return nil, err
 	}
-	level := func(regex bool) map[string]any {
-		return map[string]any{"type": "ByteLevel", "add_prefix_space": prefix,
-			"trim_offsets": false, "use_regex": regex}
+	byteLevel := func(useRegex bool) map[string]any {
+		return map[string]any{
+			"type":             "ByteLevel",
+			"add_prefix_space": addPrefixSpace,
+			"trim_offsets":     false,
+			"use_regex":        useRegex,
+		}
 	}
-	file := object{"decoder": encode(level(true))}
+	split := func(pattern, behavior string, invert bool) map[string]any {
+		return map[string]any{
+			"type":     "Split",
+			"pattern":  map[string]any{"Regex": pattern},
+			"behavior": behavior,
+			"invert":   invert,
+		}
+	}
+	sequence := func(field string, stages ...any) json.RawMessage {
+		return mustMarshal(map[string]any{"type": "Sequence", field: stages})
+	}
+	nfc := map[string]any{"type": "NFC"}
+	lowercase := map[string]any{"type": "Lowercase"}
+
+	file := object{"decoder": mustMarshal(byteLevel(true))}
 	switch class {
 	case "GPT2Tokenizer", "RobertaTokenizer":
-		file["pre_tokenizer"] = encode(level(true))
+		file["pre_tokenizer"] = mustMarshal(byteLevel(true))
 	case "Qwen2Tokenizer", "DreamTokenizer":
-		file["normalizer"] = encode(map[string]any{"type": "NFC"})
-		file["pre_tokenizer"] = encode(map[string]any{"type": "Sequence", "pretokenizers": []any{
-			map[string]any{"type": "Split", "pattern": map[string]any{"Regex": qwenPattern},
-				"behavior": "Isolated"},
-			level(false),
-		}})
+		file["normalizer"] = mustMarshal(nfc)
+		file["pre_tokenizer"] = sequence("pretokenizers",
+			split(qwenPattern, "Isolated", false), byteLevel(false))
 	case "CLIPTokenizer":
-		file["normalizer"] = encode(map[string]any{"type": "Sequence", "normalizers": []any{
-			map[string]any{"type": "NFC"}, map[string]any{"type": "Lowercase"}}})
-		file["pre_tokenizer"] = encode(map[string]any{"type": "Sequence", "pretokenizers": []any{
-			map[string]any{"type": "Split", "pattern": map[string]any{"Regex": clipPattern},
-				"behavior": "Removed", "invert": true},
-			level(false),
-		}})
+		file["normalizer"] = sequence("normalizers", nfc, lowercase)
+		file["pre_tokenizer"] = sequence("pretokenizers",
+			split(clipPattern, "Removed", true), byteLevel(false))
 	default:
 		return nil, fmt.Errorf("tokenizer_class is %.60q, want CLIPTokenizer, GPT2Tokenizer, "+
 			"Qwen2Tokenizer or DreamTokenizer where there is no tokenizer.json", class)
@@ -222,11 +241,12 @@ func olderStages(class string, config object) (object, error) {
 	return file, nil
 }
 
+// qwenPattern is that of Qwen 2 (transformers, tokenization_qwen2.py, PRETOKENIZE_REGEX).
 const qwenPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` +
 	`| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
-// olderSpecial returns the texts of special tokens, by their roles and as additional ones.
-func olderSpecial(config object, roles map[string]string) (map[string]bool, error) {
+// specialTexts returns the texts of special tokens, by their roles and as additional ones.
+func specialTexts(config object, roles map[string]string) (map[string]bool, error) {
 	special := map[string]bool{}
 	for _, text := range roles {
 		special[text] = true
@@ -236,7 +256,7 @@ func olderSpecial(config object, roles map[string]string) (map[string]bool, erro
 		return nil, err
 	}
 	for _, raw := range more {
-		text, err := tokenText("additional_special_tokens", raw)
+		text, err := readTokenText("additional_special_tokens", raw)
 		if err != nil {
 			return nil, err
 		}
@@ -245,21 +265,21 @@ func olderSpecial(config object, roles map[string]string) (map[string]bool, erro
 	return special, nil
 }
 
-// olderAdded returns the added tokens of tokenizer_config.json (added_tokens_decoder, by id) or, if
-// it has none, of added_tokens.json (ids by text), and the tokens of the vocabulary with a role or
-// called special. Transformers ignores added_tokens.json where there is an
+// configAddedTokens returns the added tokens of tokenizer_config.json (added_tokens_decoder, by id)
+// or, if it has none, of added_tokens.json (ids by text), and the tokens of the vocabulary with a
+// role or called special. Transformers ignores added_tokens.json where there is an
 // added_tokens_decoder: the two of SDAR give one id to two texts.
-func olderAdded(config object, roles map[string]string, ids map[string]int64, files fs.FS) (
-	[]addedToken, error) {
-	var byID map[string]addedToken
+func configAddedTokens(config object, roles map[string]string, ids map[string]int64, files fs.FS) (
+	[]addedEntry, error) {
+	var byID map[string]addedEntry
 	if err := config.get("added_tokens_decoder", &byID); err != nil {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 	}
-	special, err := olderSpecial(config, roles)
+	special, err := specialTexts(config, roles)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 	}
-	var list []addedToken
+	var list []addedEntry
 	known := map[string]bool{}
 	for key, a := range byID {
 		id, err := strconv.ParseInt(key, 10, 32)
@@ -267,7 +287,8 @@ func olderAdded(config object, roles map[string]string, ids map[string]int64, fi
 			return nil, fmt.Errorf("tokenizer_config.json: added_tokens_decoder: id is %.40q, "+
 				"want a number", key)
 		}
-		a.ID, a.Special = &id, a.Special || special[a.Content]
+		a.ID = &id
+		a.Special = a.Special || special[a.Content]
 		list = append(list, a)
 		known[a.Content] = true
 	}
@@ -275,9 +296,9 @@ func olderAdded(config object, roles map[string]string, ids map[string]int64, fi
 	if err != nil {
 		return nil, err
 	}
-	place := func(text string, id int64) {
+	addUnlessKnown := func(text string, id int64) {
 		if !known[text] {
-			list = append(list, addedToken{ID: &id, Content: text, Special: special[text]})
+			list = append(list, addedEntry{ID: &id, Content: text, Special: special[text]})
 			known[text] = true
 		}
 	}
@@ -287,15 +308,15 @@ func olderAdded(config object, roles map[string]string, ids map[string]int64, fi
 			return nil, fmt.Errorf("added_tokens.json: %w", err)
 		}
 		if len(byID) == 0 {
-			place(text, id)
+			addUnlessKnown(text, id)
 		}
 	}
 	for text := range special {
 		if id, ok := ids[text]; ok {
-			place(text, id)
+			addUnlessKnown(text, id)
 		}
 	}
-	slices.SortFunc(list, func(a, b addedToken) int {
+	slices.SortFunc(list, func(a, b addedEntry) int {
 		return cmp.Or(cmp.Compare(*a.ID, *b.ID), strings.Compare(a.Content, b.Content))
 	})
 	return list, nil

@@ -11,7 +11,7 @@ import (
 	_ "embed"
 )
 
-// EndOfText is the spelling of GPT-2's only special token, id 50256.
+// EndOfText is the text of GPT-2's only special token, id 50256.
 const EndOfText = "<|endoftext|>"
 
 // The tokens of GPT-2: one for each byte, those merged from two, and [EndOfText] as the last.
@@ -60,11 +60,11 @@ func readGPT2(file []byte) (*vocabulary, error) {
 	}
 
 	b := newBPE()
-	v := &vocabulary{model: b, bytes: true}
-	v.cut.bytes = true
-	v.cut.split(compile(gpt2Pattern), false, behaviours["Isolated"])
+	v := &vocabulary{model: b, byteLevel: true}
+	v.preTokenizer.bytes = true
+	v.preTokenizer.addSplit(compilePattern(gpt2Pattern), false, behaviours["Isolated"])
 	for id, c := range data[:gpt2Bytes] {
-		b.bytes[c] = int32(id)
+		b.byteIDs[c] = int32(id)
 		v.tokens = append(v.tokens, string([]byte{c}))
 	}
 	for halves := data[gpt2Bytes:]; len(halves) > 0; halves = halves[4:] {
@@ -75,9 +75,9 @@ func readGPT2(file []byte) (*vocabulary, error) {
 		v.tokens = append(v.tokens, v.tokens[left]+v.tokens[right])
 	}
 
-	end := added{text: EndOfText, id: int32(len(v.tokens)), special: true}
+	end := addedToken{text: EndOfText, id: int32(len(v.tokens)), special: true}
 	v.tokens = append(v.tokens, EndOfText)
-	if err := v.setAdded([]added{end}); err != nil {
+	if err := v.setAdded([]addedToken{end}); err != nil {
 		return nil, err
 	}
 	return v, v.setRoles(classRoles["GPT2Tokenizer"])

@@ -9,65 +9,70 @@ import (
 // text, are special tokens, whatever its file calls them: plain text never becomes one of them.
 // Text that nothing else can encode is refused.
 func WithSpecial(t Tokenizer, ids ...int32) Tokenizer {
-	switch one := t.(type) {
+	switch t := t.(type) {
 	case *masked:
-		return &masked{WithSpecial(one.Tokenizer, ids...), one.id, one.shown}
+		return &masked{WithSpecial(t.Tokenizer, ids...), t.id, t.maskText}
 	case *vocabulary:
-		return one.guard(ids)
+		return t.withSpecial(ids)
 	}
 	return t
 }
 
-func (v *vocabulary) guard(ids []int32) *vocabulary {
-	if !slices.ContainsFunc(ids, func(id int32) bool {
-		return !v.marked[id] && id >= 0 && int(id) < len(v.tokens)
-	}) {
+// withSpecial returns a copy of v to which ids are special tokens, or v if they are already. Ids
+// outside the vocabulary are passed over.
+func (v *vocabulary) withSpecial(ids []int32) *vocabulary {
+	changes := slices.ContainsFunc(ids, func(id int32) bool {
+		return !v.specialIDs[id] && id >= 0 && int(id) < len(v.tokens)
+	})
+	if !changes {
 		return v
 	}
-	list := slices.Clone(v.listed)
+	list := slices.Clone(v.addedList)
 	for i := range list {
 		list[i].special = list[i].special || slices.Contains(ids, list[i].id)
 	}
 	out := *v
-	out.apart = false
+	out.normalizesApart = false
 	if err := out.setAdded(list); err != nil {
-		panic("tokenizers: " + err.Error()) // they were set once
+		panic("tokenizers: " + err.Error()) // cannot happen: they were set once
 	}
 	for _, id := range ids {
-		out.marked[id] = true
+		out.specialIDs[id] = true
 	}
 	out.model = v.model.clone()
-	out.model.bar(out.marked)
-	if b, ok := out.model.(*bpe); ok && slices.Contains(ids, b.unknown) {
-		b.unknown = -1
+	out.model.forbid(out.specialIDs)
+	if b, ok := out.model.(*bpe); ok && slices.Contains(ids, b.unknownID) {
+		b.unknownID = -1
 	}
 	return &out
 }
 
-func (b *bpe) clone() subwords {
+func (b *bpe) clone() subwordModel {
 	out := *b
-	out.merges, out.runes, out.whole = maps.Clone(b.merges), maps.Clone(b.runes), maps.Clone(b.whole)
-	if b.last != nil {
-		out.last = new(*b.last)
+	out.merges = maps.Clone(b.merges)
+	out.runeIDs = maps.Clone(b.runeIDs)
+	out.wholeWords = maps.Clone(b.wholeWords)
+	if b.lastByteIDs != nil {
+		out.lastByteIDs = new(*b.lastByteIDs)
 	}
 	return &out
 }
 
-// bar makes no merge end in one of the ids, and no word, rune or byte be one. A file's unknown
+// forbid makes no merge end in one of the ids, and no word, rune or byte be one. A file's unknown
 // token still stands for what has no token.
-func (b *bpe) bar(ids map[int32]bool) {
+func (b *bpe) forbid(ids map[int32]bool) {
 	maps.DeleteFunc(b.merges, func(_ pair, m merge) bool { return ids[m.id] })
-	maps.DeleteFunc(b.runes, func(_ rune, id int32) bool { return ids[id] })
-	maps.DeleteFunc(b.whole, func(_ string, id int32) bool { return ids[id] })
-	for i := range b.bytes {
-		if ids[b.bytes[i]] {
-			b.bytes[i] = -1
+	maps.DeleteFunc(b.runeIDs, func(_ rune, id int32) bool { return ids[id] })
+	maps.DeleteFunc(b.wholeWords, func(_ string, id int32) bool { return ids[id] })
+	for i := range b.byteIDs {
+		if ids[b.byteIDs[i]] {
+			b.byteIDs[i] = -1
 		}
-		if b.last != nil && ids[b.last[i]] {
-			b.last[i] = -1
+		if b.lastByteIDs != nil && ids[b.lastByteIDs[i]] {
+			b.lastByteIDs[i] = -1
 		}
-		if ids[b.fallback[i]] {
-			b.fallback[i] = -1
+		if ids[b.fallbackIDs[i]] {
+			b.fallbackIDs[i] = -1
 		}
 	}
 }

@@ -18,11 +18,12 @@ func (o object) get(name string, dst any) error {
 	if !ok {
 		return nil
 	}
-	return describe(name, json.Unmarshal(raw, dst))
+	return describeError(name, json.Unmarshal(raw, dst))
 }
 
-// describe returns an error with what was found and what is allowed.
-func describe(name string, err error) error {
+// describeError returns an error of encoding/json with the field's name, what was found and what is
+// allowed.
+func describeError(name string, err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
 		if err != nil {
@@ -60,14 +61,15 @@ func (o object) kind() (string, error) {
 	return kind, nil
 }
 
-// read reads every field into the place that its name maps to; the caller reads fields in known.
+// readFields reads every field into the place that its name maps to; the caller reads fields in
+// known.
 // Any other field is an error, because it may ask for something that is not supported.
-func (o object) read(into map[string]any, known ...string) error {
+func (o object) readFields(into map[string]any, known ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(o)) {
-		to, ok := into[name]
+		target, ok := into[name]
 		switch {
 		case ok:
-			if err := o.get(name, to); err != nil {
+			if err := o.get(name, target); err != nil {
 				return err
 			}
 		case name != "type" && !slices.Contains(known, name):
@@ -77,18 +79,18 @@ func (o object) read(into map[string]any, known ...string) error {
 	return nil
 }
 
-// only returns an error for fields other than type and names.
-func (o object) only(names ...string) error { return o.read(nil, names...) }
+// allowOnly returns an error for fields other than type and names.
+func (o object) allowOnly(names ...string) error { return o.readFields(nil, names...) }
 
-// stage returns the field name as an object, nil if it is null or missing.
-func (o object) stage(name string) (object, error) {
+// subobject returns the field name as an object, nil if it is null or missing.
+func (o object) subobject(name string) (object, error) {
 	var s object
 	err := o.get(name, &s)
 	return s, err
 }
 
-// inOrder returns the stage that applies all in their order.
-func inOrder[T any, F ~func(T) T](all []F) F {
+// chainStages returns the stage that applies all in their order.
+func chainStages[T any, F ~func(T) T](all []F) F {
 	return func(x T) T {
 		for _, f := range all {
 			x = f(x)
@@ -102,7 +104,7 @@ func readSequence[T any](s object, field string, read func(object) (T, error), j
 	error) {
 	var none T
 	var list []object
-	if err := s.read(map[string]any{field: &list}); err != nil {
+	if err := s.readFields(map[string]any{field: &list}); err != nil {
 		return none, err
 	}
 	if list == nil {
@@ -110,14 +112,14 @@ func readSequence[T any](s object, field string, read func(object) (T, error), j
 	}
 	var all []T
 	for i, entry := range list {
-		one, err := read(entry)
+		stage, err := read(entry)
 		if err == nil && entry == nil {
 			err = fmt.Errorf("is null, want an object")
 		}
 		if err != nil {
 			return none, fmt.Errorf("%s[%d].%w", field, i, err)
 		}
-		all = append(all, one)
+		all = append(all, stage)
 	}
 	return join(all), nil
 }

@@ -123,9 +123,9 @@ func TestWordCharacters(t *testing.T) {
 		var s object
 		require.NoError(t, json.Unmarshal([]byte(stage), &s))
 		var p preTokenizer
-		require.NoError(t, p.read(s))
+		require.NoError(t, p.readStage(s))
 		var got []string
-		require.NoError(t, p.words(piece{text, true}, func(one piece) error {
+		require.NoError(t, p.eachWord(piece{text, true}, func(one piece) error {
 			got = append(got, one.text)
 			return nil
 		}))
@@ -222,12 +222,12 @@ func TestOlderFiles(t *testing.T) {
 	}
 	byID := map[string]any{}
 	for _, a := range whole.Tokens {
-		byID[string(encode(a["id"])[:3])] = a
+		byID[string(mustMarshal(a["id"])[:3])] = a
 	}
 	files := fstest.MapFS{
-		"vocab.json": {Data: encode(whole.Model.Vocab)},
+		"vocab.json": {Data: mustMarshal(whole.Model.Vocab)},
 		"merges.txt": {Data: []byte(merges)},
-		"tokenizer_config.json": {Data: encode(map[string]any{
+		"tokenizer_config.json": {Data: mustMarshal(map[string]any{
 			"tokenizer_class": "DreamTokenizer", "added_tokens_decoder": byID,
 			"eos_token": "<|endoftext|>"})},
 	}

@@ -94,7 +94,7 @@ func TestReplacedTextsAreBounded(t *testing.T) {
 	d, err := readDecoder(object{"type": kind, "decoders": stages})
 	require.NoError(t, err)
 	size := 0
-	for _, token := range d(slices.Repeat([]spelled{{{text: "a"}}}, 100)) {
+	for _, token := range d(slices.Repeat([]decoderToken{{{text: "a"}}}, 100)) {
 		size += len(token.text())
 	}
 	require.Less(t, size, 8*MaxText)

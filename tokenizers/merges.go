@@ -60,10 +60,10 @@ func splitMerges(raw json.RawMessage) ([][2]string, error) {
 	return out, nil
 }
 
-// alphabet is the printable character for each byte in a byte-level vocabulary: visible Latin-1
+// byteAlphabet is the printable character for each byte in a byte-level vocabulary: visible Latin-1
 // characters for themselves, all others in order from U+0100 (openai/gpt-2, src/encoder.py,
 // bytes_to_unicode).
-var alphabet = func() map[rune]byte {
+var byteAlphabet = func() map[rune]byte {
 	m := make(map[rune]byte, 256)
 	next := rune(256)
 	for b := range rune(256) {
@@ -77,12 +77,12 @@ var alphabet = func() map[rune]byte {
 	return m
 }()
 
-// unspell returns the bytes of text, which is spelled in the byte alphabet, or text itself and
+// decodeAlphabet returns the bytes of text, which is in the byte alphabet, or text itself and
 // false if any of its runes is not in the alphabet.
-func unspell(text string) (string, bool) {
+func decodeAlphabet(text string) (string, bool) {
 	raw := make([]byte, 0, len(text))
 	for _, r := range text {
-		c, ok := alphabet[r]
+		c, ok := byteAlphabet[r]
 		if !ok {
 			return text, false
 		}
@@ -91,9 +91,9 @@ func unspell(text string) (string, bool) {
 	return string(raw), true
 }
 
-// standIn is the rune for each byte.
-var standIn = func() (runes [256]rune) {
-	for r, b := range alphabet {
+// alphabetRunes is the rune for each byte.
+var alphabetRunes = func() (runes [256]rune) {
+	for r, b := range byteAlphabet {
 		runes[b] = r
 	}
 	return runes

@@ -8,14 +8,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// form is one of Unicode's four normal forms with the tables of Hugging Face's library, Unicode 9:
-// newer runes stay unchanged and in place (inert).
-type form struct {
+// normalForm is one of Unicode's four normal forms with the tables of Hugging Face's library,
+// Unicode 9: newer runes stay unchanged and in place (inert).
+type normalForm struct {
 	decomposed norm.Form // norm.NFD or norm.NFKD
 	compose    bool
 }
 
-func (f form) normalize(text string) string {
+// normalize returns a text in the normal form.
+func (f normalForm) normalize(text string) string {
 	ascii := true
 	for i := 0; i < len(text) && ascii; i++ {
 		ascii = text[i] < utf8.RuneSelf
@@ -24,65 +25,68 @@ func (f form) normalize(text string) string {
 		return text
 	}
 	out := make([]byte, 0, len(text)+len(text)/8)
-	start, inert := 0, tables()["inert"]
-	for at, r := range text {
+	start := 0
+	inert := unicodeTables()["inert"]
+	for i, r := range text {
 		if r >= inert[0][0] && inRanges(inert, r) {
-			out = f.append(out, text[start:at])
-			start = at + utf8.RuneLen(r)
-			out = append(out, text[at:start]...)
+			out = f.appendForm(out, text[start:i])
+			start = i + utf8.RuneLen(r)
+			out = append(out, text[i:start]...)
 		}
 	}
-	return string(f.append(out, text[start:]))
+	return string(f.appendForm(out, text[start:]))
 }
 
-// append adds the normal form of text, which has no inert rune. Most text is normalised by x/text,
-// which inserts U+034F into more than 30 marks in a row. Such text is normalised here.
-func (f form) append(out []byte, text string) []byte {
-	marks, most := 0, 0
+// appendForm adds the normal form of text, which has no inert rune. Most text is normalised by
+// x/text, which inserts U+034F into more than 30 marks in a row. Such text is normalised here.
+func (f normalForm) appendForm(out []byte, text string) []byte {
+	marks := 0 // in a row
+	longest := 0
 	for _, r := range text {
-		if r < 0x300 || norm.NFD.PropertiesString(string(r)).CCC() == 0 {
+		if r < 0x300 || combiningClass(r) == 0 {
 			marks = -1
 		}
 		marks++
-		most = max(most, marks)
+		longest = max(longest, marks)
 	}
 	switch {
-	case most < 8: // runes decompose to at most 3 marks
+	case longest < 8: // runes decompose to at most 3 marks
 		whole := f.decomposed
 		if f.compose {
 			whole-- // NFC after NFD, NFKC after NFKD
 		}
 		return append(out, whole.String(text)...) // AppendString would change the end of out
 	case f.compose:
-		return appendRunes(out, composed(f.sorted(text)))
+		return appendRunes(out, composeRunes(f.decompose(text)))
 	}
-	return appendRunes(out, f.sorted(text))
+	return appendRunes(out, f.decompose(text))
 }
 
-// sorted returns the decomposition of text with each run of marks in order of their classes.
-func (f form) sorted(text string) []rune {
+// decompose returns the decomposition of text with each run of marks in order of their classes.
+func (f normalForm) decompose(text string) []rune {
 	var runes []rune
-	start := 0 // start of the marks at the end
-	sort := func() {
+	start := 0 // of the marks at the end
+	sortMarks := func() {
 		if len(runes)-start > 1 {
 			slices.SortStableFunc(runes[start:],
-				func(a, b rune) int { return cmp.Compare(ccc(a), ccc(b)) })
+				func(a, b rune) int { return cmp.Compare(combiningClass(a), combiningClass(b)) })
 		}
 	}
 	for _, r := range text {
 		for _, d := range f.decomposed.String(string(r)) {
-			if ccc(d) == 0 {
-				sort()
+			if combiningClass(d) == 0 {
+				sortMarks()
 				start = len(runes) + 1
 			}
 			runes = append(runes, d)
 		}
 	}
-	sort()
+	sortMarks()
 	return runes
 }
 
-func ccc(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
+// combiningClass returns a rune's canonical combining class, 0 for what is no mark.
+func combiningClass(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
 
 func appendRunes(out []byte, runes []rune) []byte {
 	for _, r := range runes {
@@ -91,15 +95,16 @@ func appendRunes(out []byte, runes []rune) []byte {
 	return out
 }
 
-// composed returns the canonical composition, in place, of decomposed and sorted runes (Unicode
+// composeRunes returns the canonical composition, in place, of decomposed and sorted runes (Unicode
 // 3.11, D117).
-func composed(runes []rune) []rune {
-	starter, last := -1, uint8(0) // place of the last starter; class of the last kept rune after it
+func composeRunes(runes []rune) []rune {
+	starter := -1    // place of the last starter
+	last := uint8(0) // class of the last rune after it that was not composed
 	n := 0
 	for _, r := range runes {
-		class := ccc(r)
+		class := combiningClass(r)
 		if starter >= 0 && (n == starter+1 || last < class) {
-			if c, ok := pairOf(runes[starter], r); ok {
+			if c, ok := composePair(runes[starter], r); ok {
 				runes[starter] = c
 				continue
 			}
@@ -114,8 +119,8 @@ func composed(runes []rune) []rune {
 	return runes[:n]
 }
 
-// pairOf returns the composition of a and b.
-func pairOf(a, b rune) (rune, bool) {
+// composePair returns the composition of a and b.
+func composePair(a, b rune) (rune, bool) {
 	text := norm.NFC.String(string([]rune{a, b}))
 	r, size := utf8.DecodeRuneInString(text)
 	return r, size == len(text)

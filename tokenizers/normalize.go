@@ -23,23 +23,23 @@ func readNormalizer(s object) (normalizer, error) {
 	}
 	switch kind {
 	case "Sequence":
-		return readSequence(s, "normalizers", readNormalizer, inOrder)
+		return readSequence(s, "normalizers", readNormalizer, chainStages)
 	case "NFC", "NFD", "NFKC", "NFKD":
-		f := form{decomposed: norm.NFD, compose: strings.HasSuffix(kind, "C")}
+		f := normalForm{decomposed: norm.NFD, compose: strings.HasSuffix(kind, "C")}
 		if strings.HasPrefix(kind, "NFK") {
 			f.decomposed = norm.NFKD
 		}
-		return f.normalize, s.only()
+		return f.normalize, s.allowOnly()
 	case "Lowercase":
-		return Lowercase, s.only()
+		return Lowercase, s.allowOnly()
 	case "StripAccents":
-		return without(tables()["marks"]), s.only()
+		return dropRunes(unicodeTables()["marks"]), s.allowOnly()
 	case "BertNormalizer":
-		return readBERT(s)
+		return readBertNormalizer(s)
 	case "Precompiled":
 		return readPrecompiled(s)
 	case "Strip":
-		return readTrim(s)
+		return readStripNormalizer(s)
 	case "Prepend":
 		return readPrepend(s)
 	case "Replace":
@@ -49,10 +49,11 @@ func readNormalizer(s object) (normalizer, error) {
 		"StripAccents, Prepend, Replace, BertNormalizer, Precompiled or Sequence", kind)
 }
 
-// readTrim reads a normalizer that takes white space from the ends of a text.
-func readTrim(s object) (normalizer, error) {
-	left, right := true, true
-	err := s.read(map[string]any{"strip_left": &left, "strip_right": &right})
+// readStripNormalizer reads a normalizer that takes white space from the ends of a text.
+func readStripNormalizer(s object) (normalizer, error) {
+	left := true
+	right := true
+	err := s.readFields(map[string]any{"strip_left": &left, "strip_right": &right})
 	return func(text string) string {
 		if left {
 			text = strings.TrimLeftFunc(text, unicode.IsSpace)
@@ -66,23 +67,23 @@ func readTrim(s object) (normalizer, error) {
 
 // readPrepend reads a normalizer that puts a text before another that is not empty.
 func readPrepend(s object) (normalizer, error) {
-	var put string
-	err := s.read(map[string]any{"prepend": &put})
-	if err == nil && len(put) > maxContent {
-		err = fmt.Errorf("prepend is %d bytes, want at most %d", len(put), maxContent)
+	var prefix string
+	err := s.readFields(map[string]any{"prepend": &prefix})
+	if err == nil && len(prefix) > maxContent {
+		err = fmt.Errorf("prepend is %d bytes, want at most %d", len(prefix), maxContent)
 	}
 	return func(text string) string {
 		if text == "" {
 			return ""
 		}
-		return put + text
+		return prefix + text
 	}, err
 }
 
 // readReplace reads a normalizer or decoder that replaces a pattern by a text.
 func readReplace(s object) (normalizer, error) {
 	var content string
-	if err := s.read(map[string]any{"content": &content}, "pattern"); err != nil {
+	if err := s.readFields(map[string]any{"content": &content}, "pattern"); err != nil {
 		return nil, err
 	}
 	if len(content) > maxContent {
@@ -93,10 +94,10 @@ func readReplace(s object) (normalizer, error) {
 		return nil, err
 	}
 	return func(text string) string {
-		start, end := -1, 0
-		if text != "" && len(text) <= 2*MaxText { // a longer one is refused
-			start, end = p(text)
+		if text == "" || len(text) > 2*MaxText { // a longer one is refused
+			return text
 		}
+		start, end := p(text)
 		if start < 0 {
 			return text
 		}
@@ -104,7 +105,8 @@ func readReplace(s object) (normalizer, error) {
 		for start >= 0 && out.Len() <= MaxText {
 			out.WriteString(text[:start])
 			out.WriteString(content)
-			if text = text[end:]; text == "" {
+			text = text[end:]
+			if text == "" {
 				break
 			}
 			start, end = p(text)
@@ -128,7 +130,7 @@ func Lowercase(text string) string {
 		case r == 'İ':
 			out.WriteString("i̇")
 		default:
-			if l, ok := lowers()[r]; ok {
+			if l, ok := newLowerCases()[r]; ok {
 				r = l
 			} else {
 				r = unicode.ToLower(r)

@@ -8,21 +8,21 @@ import (
 
 // Numbers returns a tokenizer for models that have none: ids 0 to size-1 are written as numbers,
 // each followed by a space.
-func Numbers(size int) Tokenizer { return asNumbers(size) }
+func Numbers(size int) Tokenizer { return numberTokenizer(size) }
 
-type asNumbers int
+type numberTokenizer int
 
-// IsNumeric reports whether a tokenizer is that of Numbers, WithMask or without.
+// IsNumeric reports whether a tokenizer is that of Numbers, also below WithMask.
 func IsNumeric(t Tokenizer) bool {
 	if m, ok := t.(*masked); ok {
 		t = m.Tokenizer
 	}
-	_, ok := t.(asNumbers)
+	_, ok := t.(numberTokenizer)
 	return ok
 }
 
 // Encode reads what Decode writes.
-func (n asNumbers) Encode(text string) ([]int32, error) {
+func (n numberTokenizer) Encode(text string) ([]int32, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("text is %d bytes, want at most %d", len(text), MaxText)
 	}
@@ -38,27 +38,28 @@ func (n asNumbers) Encode(text string) ([]int32, error) {
 	return ids, nil
 }
 
-func (n asNumbers) EncodeSpecial(text string) ([]int32, error) { return n.Encode(text) }
+func (n numberTokenizer) EncodeSpecial(text string) ([]int32, error) { return n.Encode(text) }
 
-func (n asNumbers) Decode(ids []int32) string { return strings.Join(n.Pieces(ids), "") }
+func (n numberTokenizer) Decode(ids []int32) string { return strings.Join(n.Pieces(ids), "") }
 
-func (n asNumbers) Pieces(ids []int32) []string {
+func (n numberTokenizer) Pieces(ids []int32) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
-		var ok bool
-		if out[i], ok = n.Token(id); !ok {
-			out[i] = "\uFFFD"
+		text, ok := n.Token(id)
+		if !ok {
+			text = replacement
 		}
+		out[i] = text
 	}
 	return out
 }
 
-func (n asNumbers) Token(id int32) (string, bool) {
+func (n numberTokenizer) Token(id int32) (string, bool) {
 	if id < 0 || int(id) >= int(n) {
 		return "", false
 	}
 	return strconv.Itoa(int(id)) + " ", true
 }
 
-func (n asNumbers) Special(string) (int32, bool) { return 0, false }
-func (n asNumbers) VocabSize() int               { return int(n) }
+func (n numberTokenizer) Special(string) (int32, bool) { return 0, false }
+func (n numberTokenizer) VocabSize() int               { return int(n) }

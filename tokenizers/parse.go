@@ -27,22 +27,23 @@ const (
 // also finds added tokens that the file does not call special. Truncation and padding are left to
 // the caller; [Around] returns what the post-processor adds.
 func Parse(data []byte) (Tokenizer, error) {
-	v, err := parse(data, nil)
+	v, err := parseTokenizerJSON(data, nil)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer.json: %w", err)
 	}
 	return v, nil
 }
 
-func parse(data []byte, config object) (*vocabulary, error) {
+// parseTokenizerJSON reads a tokenizer.json; config is tokenizer_config.json beside it, or nil.
+func parseTokenizerJSON(data []byte, config object) (*vocabulary, error) {
 	file, err := readObject(data)
 	if err == nil {
-		err = setBERT(file, config)
+		err = applyBertConfig(file, config)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return build(file)
+	return buildVocabulary(file)
 }
 
 // readObject reads one JSON object within this package's limits.
@@ -58,7 +59,7 @@ func readObject(data []byte) (object, error) {
 	}
 	var file object
 	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, describe("file", err)
+		return nil, describeError("file", err)
 	}
 	return file, nil
 }
@@ -67,75 +68,87 @@ func checkJSON(data []byte) error {
 	return jsonline.Limits{Depth: MaxDepth, Items: MaxItems}.Check(data)
 }
 
-// build makes the tokenizer of a file.
-func build(file object) (*vocabulary, error) {
+// buildVocabulary makes the tokenizer of a file.
+func buildVocabulary(file object) (*vocabulary, error) {
 	v := &vocabulary{}
 	if err := v.readStages(file); err != nil {
 		return nil, err
 	}
-	model, err := file.stage("model")
+	model, err := file.subobject("model")
 	if err != nil {
 		return nil, err
 	}
 	var vocab map[string]int64
-	if v.model, vocab, err = readModel(model); err != nil {
+	v.model, vocab, err = readModel(model)
+	if err != nil {
 		return nil, fmt.Errorf("model.%w", err)
 	}
-	if err := model.get("byte_fallback", &v.falls); err != nil {
+	if err := model.get("byte_fallback", &v.hasByteTokens); err != nil {
 		return nil, fmt.Errorf("model.%w", err)
 	}
-	var list []addedToken
+	var list []addedEntry
 	if err := file.get("added_tokens", &list); err != nil {
 		return nil, err
 	}
-	spelled, extra, err := assign(vocab, list)
+	texts, added, err := assignIDs(vocab, list)
 	if err != nil {
 		return nil, err
 	}
-	v.setTokens(spelled, extra)
-	if err := v.model.learn(model, vocab, v.cut.bytes); err != nil {
+	v.setTokens(texts, added)
+	if err := v.model.setVocabulary(model, vocab, v.preTokenizer.bytes); err != nil {
 		return nil, err
 	}
-	if err := v.setAdded(extra); err != nil {
+	if err := v.setAdded(added); err != nil {
 		return nil, err
 	}
-	v.model.bar(v.marked) // the library finds special tokens in any text, also by merges
+	v.model.forbid(v.specialIDs) // the library finds special tokens in any text, also by merges
 	return v, nil
 }
 
 // readStages reads the stages around the model.
 func (v *vocabulary) readStages(file object) error {
-	for _, one := range []struct {
+	stages := []struct {
 		name string
 		read func(object) error
 	}{
-		{"normalizer", func(s object) (err error) {
-			v.forgets = strings.Contains(string(encode(s)), `"Precompiled"`)
-			v.normalize, err = readNormalizer(s)
-			return
+		{"normalizer", v.readNormalizer},
+		{"pre_tokenizer", v.preTokenizer.readStage},
+		{"post_processor", func(s object) error {
+			surrounding, err := readPostProcessor(s)
+			v.facts.surrounding = surrounding
+			return err
 		}},
-		{"pre_tokenizer", v.cut.read},
-		{"post_processor", func(s object) (err error) { v.about.around, err = readAround(s); return }},
-		{"decoder", func(s object) (err error) {
-			v.decode, err = readDecoder(s)
-			kind, _ := s.kind() // already read
-			v.bytes = kind == "ByteLevel"
-			return
-		}},
-	} {
-		s, err := file.stage(one.name)
+		{"decoder", v.readDecoder},
+	}
+	for _, stage := range stages {
+		s, err := file.subobject(stage.name)
 		if err != nil {
 			return err
 		}
-		if err := one.read(s); err != nil {
-			return fmt.Errorf("%s.%w", one.name, err)
+		if err := stage.read(s); err != nil {
+			return fmt.Errorf("%s.%w", stage.name, err)
 		}
 	}
 	return nil
 }
 
-// addedToken is an entry of added_tokens.
-type addedToken struct {
+func (v *vocabulary) readNormalizer(s object) error {
+	normalize, err := readNormalizer(s)
+	v.normalize = normalize
+	v.mayDropStart = strings.Contains(string(mustMarshal(s)), `"Precompiled"`)
+	return err
+}
+
+func (v *vocabulary) readDecoder(s object) error {
+	decode, err := readDecoder(s)
+	v.decode = decode
+	kind, _ := s.kind() // readDecoder returns its error
+	v.byteLevel = kind == "ByteLevel"
+	return err
+}
+
+// addedEntry is an entry of added_tokens.
+type addedEntry struct {
 	ID         *int64 `json:"id"`
 	Content    string `json:"content"`
 	Special    bool   `json:"special"`
@@ -145,6 +158,7 @@ type addedToken struct {
 	Normalized bool   `json:"normalized"`
 }
 
+// readVocab reads the ids of a vocabulary's texts.
 func readVocab(model object) (map[string]int64, error) {
 	var found map[string]*int64 // nil means null, which is not an id
 	if err := model.get("vocab", &found); err != nil {
@@ -152,7 +166,7 @@ func readVocab(model object) (map[string]int64, error) {
 	}
 	vocab := make(map[string]int64, len(found))
 	for text, id := range found {
-		vocab[text] = -1 // assign reports it with its spelling
+		vocab[text] = -1 // assignIDs reports it with its text
 		if id != nil {
 			vocab[text] = *id
 		}
@@ -163,7 +177,7 @@ func readVocab(model object) (map[string]int64, error) {
 // countTokens returns the number of tokens: those of the model and the added ones that it lacks. It
 // returns an error for an added token without an id, without text, given twice or with another id
 // in the model.
-func countTokens(vocab map[string]int64, list []addedToken) (int, error) {
+func countTokens(vocab map[string]int64, list []addedEntry) (int, error) {
 	if len(vocab) == 0 {
 		return 0, fmt.Errorf("model.vocab: no tokens")
 	}
@@ -194,15 +208,15 @@ func countTokens(vocab map[string]int64, list []addedToken) (int, error) {
 	return size, nil
 }
 
-// assign puts every spelling at its id and checks that the ids are 0 ... n-1. Added tokens that the
+// assignIDs puts every text at its id and checks that the ids are 0 ... n-1. Added tokens that the
 // model lacks take the free ids in the order of the list, whatever their own ids, because the
 // library does so and models were trained with its ids.
-func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error) {
+func assignIDs(vocab map[string]int64, list []addedEntry) ([]string, []addedToken, error) {
 	size, err := countTokens(vocab, list)
 	if err != nil {
 		return nil, nil, err
 	}
-	spelled := make([]string, size)
+	texts := make([]string, size)
 	place := func(where, text string, id int64) error {
 		switch {
 		case id < 0 || id >= int64(size):
@@ -210,11 +224,11 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 				"0 to %d", where, id, text, size, size-1)
 		case text == "":
 			return fmt.Errorf("%s: id %d is an empty token", where, id)
-		case spelled[id] != "" && spelled[id] != text:
-			one, two := min(text, spelled[id]), max(text, spelled[id])
-			return fmt.Errorf("%s: id %d is given to both %.40q and %.40q", where, id, one, two)
+		case texts[id] != "" && texts[id] != text:
+			return fmt.Errorf("%s: id %d is given to both %.40q and %.40q", where, id,
+				min(text, texts[id]), max(text, texts[id]))
 		}
-		spelled[id] = text
+		texts[id] = text
 		return nil
 	}
 	// In the order of ids, so that a file always gives the same error.
@@ -241,18 +255,24 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 		}
 	}
 	slices.Sort(free)
-	var extra []added
+	var added []addedToken
 	for i, a := range list {
 		if _, known := vocab[a.Content]; !known {
-			*a.ID, free = free[0], free[1:]
+			*a.ID = free[0]
+			free = free[1:]
 		}
 		if err := place(fmt.Sprintf("added_tokens[%d]", i), a.Content, *a.ID); err != nil {
 			return nil, nil, err
 		}
-		extra = append(extra, added{
-			text: a.Content, id: int32(*a.ID), special: a.Special, single: a.SingleWord,
-			lstrip: a.LStrip, rstrip: a.RStrip, normalized: a.Normalized,
+		added = append(added, addedToken{
+			text:             a.Content,
+			id:               int32(*a.ID),
+			special:          a.Special,
+			singleWord:       a.SingleWord,
+			takesSpaceBefore: a.LStrip,
+			takesSpaceAfter:  a.RStrip,
+			normalized:       a.Normalized,
 		})
 	}
-	return spelled, extra, nil // each id has a spelling, all different: there is no gap
+	return texts, added, nil // each id has a text, all different: there is no gap
 }

@@ -2,7 +2,7 @@ package tokenizers
 
 import "sort"
 
-// Part is a stretch of a text. The spelling of a special token becomes its id only in parts that
+// Part is a stretch of a text. The text of a special token becomes its id only in parts that
 // are Special; user input belongs in other parts.
 type Part struct {
 	Text    string
@@ -29,25 +29,25 @@ func EncodeParts(t Tokenizer, parts []Part) ([]int32, error) {
 	return ids, nil
 }
 
-// stretch is a range of bytes in which special tokens are found.
-type stretch struct{ start, end int }
+// byteRange is a range of bytes in which special tokens are found.
+type byteRange struct{ start, end int }
 
-// allows reports whether text[start:end] lies in one of the allowed ranges, which are ordered and
+// isWithin reports whether text[start:end] lies in one of some ranges, which are ordered and
 // disjoint.
-func allows(allowed []stretch, start, end int) bool {
-	at := sort.Search(len(allowed), func(i int) bool { return allowed[i].end >= end })
-	return at < len(allowed) && allowed[at].start <= start
+func isWithin(ranges []byteRange, start, end int) bool {
+	i := sort.Search(len(ranges), func(i int) bool { return ranges[i].end >= end })
+	return i < len(ranges) && ranges[i].start <= start
 }
 
 // IsSpecial reports whether id is a special token of t, such as an end of text.
 func IsSpecial(t Tokenizer, id int32) bool {
-	switch one := t.(type) {
+	switch t := t.(type) {
 	case *masked:
-		return id == one.id || IsSpecial(one.Tokenizer, id)
+		return id == t.id || IsSpecial(t.Tokenizer, id)
 	case *vocabulary:
-		return one.marked[id]
+		return t.specialIDs[id]
 	}
-	spelling, _ := t.Token(id)
-	special, ok := t.Special(spelling)
+	text, _ := t.Token(id)
+	special, ok := t.Special(text)
 	return ok && special == id
 }

@@ -22,7 +22,7 @@ type precompiled struct {
 // of the trie, its units and the texts, in base64.
 func readPrecompiled(s object) (normalizer, error) {
 	var encoded string
-	if err := s.read(map[string]any{"precompiled_charsmap": &encoded}); err != nil {
+	if err := s.readFields(map[string]any{"precompiled_charsmap": &encoded}); err != nil {
 		return nil, err
 	}
 	data, err := base64.StdEncoding.DecodeString(encoded)
@@ -66,8 +66,8 @@ func (p precompiled) normalize(text string) string {
 		var cluster string
 		cluster, text, _, state = uniseg.FirstGraphemeClusterInString(text, state)
 		if len(cluster) < maxGrapheme {
-			if to, ok := p.find(cluster); ok {
-				out.Write(to)
+			if replaced, ok := p.lookup(cluster); ok {
+				out.Write(replaced)
 				continue
 			}
 		}
@@ -75,8 +75,8 @@ func (p precompiled) normalize(text string) string {
 			if out.Len() >= maxExpanded {
 				break
 			}
-			if to, ok := p.find(cluster[i : i+utf8.RuneLen(r)]); ok {
-				out.Write(to)
+			if replaced, ok := p.lookup(cluster[i : i+utf8.RuneLen(r)]); ok {
+				out.Write(replaced)
 			} else {
 				out.WriteRune(r)
 			}
@@ -85,20 +85,24 @@ func (p precompiled) normalize(text string) string {
 	return out.String()
 }
 
-// find returns the text for the shortest key that part begins with.
-func (p precompiled) find(part string) ([]byte, bool) {
-	unit := p.units[0]
-	at := offset(unit)
+// lookup returns the text for the shortest key that part begins with. A unit of the trie has its
+// byte in the lowest bits, a flag for a key that ends there in bit 8, and the distance of its
+// children above. Damaged tables may point anywhere, so that each place is checked.
+func (p precompiled) lookup(part string) ([]byte, bool) {
+	index := childOffset(p.units[0])
 	for i := range len(part) {
-		if at ^= uint32(part[i]); part[i] == 0 || at >= uint32(len(p.units)) {
+		index ^= uint32(part[i])
+		if part[i] == 0 || index >= uint32(len(p.units)) {
 			return nil, false
 		}
-		if unit = p.units[at]; unit&(1<<31|0xff) != uint32(part[i]) {
+		unit := p.units[index]
+		if unit&(1<<31|0xff) != uint32(part[i]) {
 			return nil, false
 		}
-		at ^= offset(unit)
-		if leaf := unit>>8&1 == 1; leaf && at < uint32(len(p.units)) {
-			place := p.units[at] &^ (1 << 31)
+		index ^= childOffset(unit)
+		endsKey := unit>>8&1 == 1
+		if endsKey && index < uint32(len(p.units)) {
+			place := p.units[index] &^ (1 << 31)
 			if place > uint32(len(p.texts)) {
 				return nil, false
 			}
@@ -109,5 +113,5 @@ func (p precompiled) find(part string) ([]byte, bool) {
 	return nil, false
 }
 
-// offset returns the distance of a unit's children.
-func offset(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
+// childOffset returns the distance of a unit's children.
+func childOffset(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }

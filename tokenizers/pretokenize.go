@@ -10,30 +10,32 @@ import (
 
 // piece is a text on its way to the merges.
 type piece struct {
-	text  string
-	first bool // at the start of the whole text; for Metaspace
+	text string
+
+	// atStart: it is at the start of the whole text, which Metaspace asks.
+	atStart bool
 }
 
-// cutter divides a piece into smaller ones, may change their text, and passes each to next.
-type cutter func(in piece, next func(piece) error) error
+// splitStage divides a piece into smaller ones, may change their text, and passes each to next.
+type splitStage func(p piece, next func(piece) error) error
 
 // preTokenizer is the stages that divide text into words.
 type preTokenizer struct {
-	stages []cutter
-	bytes  bool // words are spelled in the byte alphabet, because the last stage is ByteLevel
+	stages []splitStage
+	bytes  bool // the last stage is ByteLevel, so that words are in the byte alphabet
 }
 
-// words passes every word of in to next.
-func (p *preTokenizer) words(in piece, next func(piece) error) error {
-	for _, cut := range slices.Backward(p.stages) {
-		then := next
-		next = func(in piece) error { return cut(in, then) }
+// eachWord passes every word of a text to f.
+func (p *preTokenizer) eachWord(text piece, f func(piece) error) error {
+	for _, stage := range slices.Backward(p.stages) {
+		next := f
+		f = func(text piece) error { return stage(text, next) }
 	}
-	return next(in)
+	return f(text)
 }
 
-// read adds stage s.
-func (p *preTokenizer) read(s object) error {
+// readStage adds stage s.
+func (p *preTokenizer) readStage(s object) error {
 	kind, err := s.kind()
 	if err != nil || kind == "" {
 		return err
@@ -44,7 +46,7 @@ func (p *preTokenizer) read(s object) error {
 	switch kind {
 	case "Sequence":
 		_, err := readSequence(s, "pretokenizers",
-			func(s object) (int, error) { return 0, p.read(s) },
+			func(s object) (int, error) { return 0, p.readStage(s) },
 			func([]int) int { return 0 })
 		return err
 	case "ByteLevel":
@@ -52,24 +54,24 @@ func (p *preTokenizer) read(s object) error {
 	case "Split":
 		return p.readSplit(s)
 	case "Digits":
-		each := false
-		if err := s.read(map[string]any{"individual_digits": &each}); err != nil {
+		individual := false
+		if err := s.readFields(map[string]any{"individual_digits": &individual}); err != nil {
 			return err
 		}
-		most := 0
-		if each {
-			most = 1
+		limit := 0
+		if individual {
+			limit = 1
 		}
-		p.split(runs(isNumeric, most), false, behaviours["Isolated"])
+		p.addSplit(runsOf(isNumeric, limit), false, behaviours["Isolated"])
 		return nil
 	case "WhitespaceSplit", "Whitespace", "BertPreTokenizer":
-		p.split(runs(unicode.IsSpace, 1), false, behaviours["Removed"])
+		p.addSplit(runsOf(unicode.IsSpace, 1), false, behaviours["Removed"])
 		if kind == "Whitespace" {
-			p.split(runs(isWord, 0), false, behaviours["Isolated"])
+			p.addSplit(runsOf(isWordRune, 0), false, behaviours["Isolated"])
 		} else if kind == "BertPreTokenizer" {
-			p.split(runs(isSign, 1), false, behaviours["Isolated"])
+			p.addSplit(runsOf(isPunctuation, 1), false, behaviours["Isolated"])
 		}
-		return s.only()
+		return s.allowOnly()
 	case "Punctuation":
 		return p.readPunctuation(s)
 	case "Metaspace":
@@ -79,16 +81,22 @@ func (p *preTokenizer) read(s object) error {
 		"WhitespaceSplit, Punctuation, BertPreTokenizer or Sequence", kind)
 }
 
+// readByteLevel adds GPT-2's splits and its byte alphabet.
 func (p *preTokenizer) readByteLevel(s object) error {
-	prefix, trim, regex := true, true, true
-	if err := s.read(map[string]any{"add_prefix_space": &prefix, "trim_offsets": &trim,
-		"use_regex": &regex}); err != nil {
+	addPrefixSpace := true
+	useRegex := true
+	err := s.readFields(map[string]any{
+		"add_prefix_space": &addPrefixSpace,
+		"use_regex":        &useRegex,
+		"trim_offsets":     new(bool), // of no effect on ids
+	})
+	if err != nil {
 		return err
 	}
 	if _, ok := s["add_prefix_space"]; !ok {
 		return fmt.Errorf("add_prefix_space is missing, want true or false")
 	}
-	if prefix {
+	if addPrefixSpace {
 		p.stages = append(p.stages, func(in piece, next func(piece) error) error {
 			if !strings.HasPrefix(in.text, " ") {
 				in.text = " " + in.text
@@ -96,8 +104,8 @@ func (p *preTokenizer) readByteLevel(s object) error {
 			return next(in)
 		})
 	}
-	if regex {
-		p.split(compile(gpt2Pattern), false, behaviours["Isolated"])
+	if useRegex {
+		p.addSplit(compilePattern(gpt2Pattern), false, behaviours["Isolated"])
 	}
 	p.bytes = true
 	return nil
@@ -105,14 +113,14 @@ func (p *preTokenizer) readByteLevel(s object) error {
 
 func (p *preTokenizer) readPunctuation(s object) error {
 	behaviour := "Isolated"
-	if err := s.read(map[string]any{"behavior": &behaviour}); err != nil {
+	if err := s.readFields(map[string]any{"behavior": &behaviour}); err != nil {
 		return err
 	}
 	keep, err := readBehaviour(behaviour)
 	if err != nil {
 		return err
 	}
-	p.split(runs(isSign, 1), false, keep)
+	p.addSplit(runsOf(isPunctuation, 1), false, keep)
 	return nil
 }
 
@@ -125,11 +133,12 @@ func readBehaviour(name string) (func([]span) []span, error) {
 	return keep, nil
 }
 
+// readSplit adds a split at a pattern of the file.
 func (p *preTokenizer) readSplit(s object) error {
 	var behaviour string
 	invert := false
-	if err := s.read(map[string]any{"behavior": &behaviour, "invert": &invert},
-		"pattern"); err != nil {
+	err := s.readFields(map[string]any{"behavior": &behaviour, "invert": &invert}, "pattern")
+	if err != nil {
 		return err
 	}
 	keep, err := readBehaviour(behaviour)
@@ -140,12 +149,13 @@ func (p *preTokenizer) readSplit(s object) error {
 	if err != nil {
 		return err
 	}
-	p.split(find, invert, keep)
+	p.addSplit(find, invert, keep)
 	return nil
 }
 
-// split adds a stage that splits at a pattern.
-func (p *preTokenizer) split(find pattern, invert bool, keep func([]span) []span) {
+// addSplit adds a stage that splits at a pattern. With invert, what does not match counts as the
+// match.
+func (p *preTokenizer) addSplit(find pattern, invert bool, keep func([]span) []span) {
 	p.stages = append(p.stages, func(in piece, next func(piece) error) error {
 		all := spans(in.text, find)
 		if invert {
@@ -154,7 +164,7 @@ func (p *preTokenizer) split(find pattern, invert bool, keep func([]span) []span
 			}
 		}
 		for _, s := range keep(all) {
-			if err := next(piece{in.text[s.start:s.end], in.first && s.start == 0}); err != nil {
+			if err := next(piece{in.text[s.start:s.end], in.atStart && s.start == 0}); err != nil {
 				return err
 			}
 		}
@@ -165,41 +175,53 @@ func (p *preTokenizer) split(find pattern, invert bool, keep func([]span) []span
 // readMetaspace reads SentencePiece's treatment of spaces: each becomes `replacement`, and one is
 // put before every piece (always), before the text (first) or nowhere (never).
 func (p *preTokenizer) readMetaspace(s object) error {
-	scheme, mark, split, err := metaspace(s)
+	m, err := readMetaspace(s)
 	if err != nil {
 		return err
 	}
 	p.stages = append(p.stages, func(in piece, next func(piece) error) error {
-		in.text = strings.ReplaceAll(in.text, " ", mark)
-		if (scheme == "always" || scheme == "first" && in.first) &&
-			!strings.HasPrefix(in.text, mark) {
-			in.text = mark + in.text
+		in.text = strings.ReplaceAll(in.text, " ", m.mark)
+		prepends := m.scheme == "always" || m.scheme == "first" && in.atStart
+		if prepends && !strings.HasPrefix(in.text, m.mark) {
+			in.text = m.mark + in.text
 		}
 		return next(in)
 	})
-	if split {
-		p.split(literal(mark), false, behaviours["MergedWithNext"])
+	if m.split {
+		p.addSplit(literalPattern(m.mark), false, behaviours["MergedWithNext"])
 	}
 	return nil
 }
 
-func metaspace(s object) (scheme, mark string, split bool, err error) {
-	prefix := true
-	scheme, mark, split = "always", "▁", true
-	if err = s.read(map[string]any{
-		"replacement": &mark, "add_prefix_space": &prefix, "prepend_scheme": &scheme,
-		"split": &split, "str_rep": new(string),
-	}); err != nil {
-		return
+// metaspace has the settings of SentencePiece's treatment of spaces.
+type metaspace struct {
+	scheme string // always, first or never
+	mark   string // one character, which stands for a space
+	split  bool   // words begin at marks
+}
+
+// readMetaspace reads them, for the pre-tokenizer and the decoder.
+func readMetaspace(s object) (metaspace, error) {
+	m := metaspace{scheme: "always", mark: "▁", split: true}
+	addPrefixSpace := true
+	err := s.readFields(map[string]any{
+		"replacement":      &m.mark,
+		"add_prefix_space": &addPrefixSpace,
+		"prepend_scheme":   &m.scheme,
+		"split":            &m.split,
+		"str_rep":          new(string), // of old files, the same as replacement
+	})
+	if err != nil {
+		return m, err
 	}
 	switch {
-	case utf8.RuneCountInString(mark) != 1:
-		err = fmt.Errorf("replacement is %.40q, want one character", mark)
-	case scheme != "always" && scheme != "first" && scheme != "never":
-		err = fmt.Errorf("prepend_scheme is %.40q, want always, first or never", scheme)
-	case !prefix && scheme != "never":
+	case utf8.RuneCountInString(m.mark) != 1:
+		err = fmt.Errorf("replacement is %.40q, want one character", m.mark)
+	case m.scheme != "always" && m.scheme != "first" && m.scheme != "never":
+		err = fmt.Errorf("prepend_scheme is %.40q, want always, first or never", m.scheme)
+	case !addPrefixSpace && m.scheme != "never":
 		err = fmt.Errorf("prepend_scheme is %.40q, want never where add_prefix_space is false",
-			scheme)
+			m.scheme)
 	}
-	return
+	return m, err
 }

@@ -15,7 +15,7 @@ import (
 func slowWord(b *bpe, word string) []int32 {
 	var ids []int32
 	for _, c := range []byte(word) {
-		ids = append(ids, b.bytes[c])
+		ids = append(ids, b.byteIDs[c])
 	}
 	for {
 		best, at := merge{}, -1
@@ -37,7 +37,7 @@ func TestMergesEqualSlowTwin(t *testing.T) {
 		b := newBPE()
 		size := int32(3)
 		for id := range size {
-			b.bytes['a'+id] = id
+			b.byteIDs['a'+id] = id
 		}
 		ranks := rapid.Permutation([]int32{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "ranks")
 		for _, rank := range ranks {
@@ -60,7 +60,7 @@ func TestWordsCoverText(t *testing.T) {
 		text := rapid.StringOf(rapid.OneOf(rapid.RuneFrom([]rune(" \n\t'sdlvetr1.\u00a0\u0085é")),
 			rapid.Rune())).Draw(t, "text")
 		for _, expression := range []string{gpt2Pattern, qwenPattern, tekkenPattern} {
-			find := compile(expression)
+			find := compilePattern(expression)
 			for rest := text; rest != ""; {
 				start, end := find(rest)
 				require.True(t, start == 0 && start < end && end <= len(rest))
@@ -158,7 +158,7 @@ func TestAutomata(t *testing.T) {
 	for _, expression := range []string{`'s|'t| ?[a-c]+| ?[0-9]{1,3}|[^\sa-c0-9]+[\r\n]*|\s+`,
 		`(?:a*)*b?|(?:a|b*)+c`,
 		`a|ab|abc`, `(?:ab?)*c|a`, `(?i:'s|'ll)|\w+`, `[^a]?b|.a`, `é+|[é-ü]{2,3}a`} {
-		find, err := automata(expression)
+		find, err := newMatcher(expression)
 		require.NoError(t, err)
 		want := regexp.MustCompile(`^(?:` + expression + `)`)
 		rapid.Check(t, func(t *rapid.T) {
@@ -175,7 +175,7 @@ func TestAutomata(t *testing.T) {
 // An automaton with very many states keeps few of them, and finds the same.
 func TestAutomataKeepLittle(t *testing.T) {
 	prog := `(?:[ab]*a[ab]{14}|b)+c`
-	find, err := automata(prog)
+	find, err := newMatcher(prog)
 	require.NoError(t, err)
 	want := regexp.MustCompile(`^` + prog)
 	var text strings.Builder

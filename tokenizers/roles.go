@@ -1,7 +1,6 @@
 package tokenizers
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -40,7 +39,7 @@ func ReadRoles(files fs.FS) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readRoles(files, config, object(config).class())
+	return readRoles(files, config, object(config).tokenizerClass())
 }
 
 func readRoles(files fs.FS, config object, class string) (map[string]string, error) {
@@ -57,13 +56,16 @@ func readRoles(files fs.FS, config object, class string) (map[string]string, err
 		out = map[string]string{}
 	}
 	for _, role := range Roles {
-		for _, from := range sources {
-			if raw, ok := from[role]; ok {
-				var err error
-				if out[role], err = tokenText(role, raw); err != nil {
-					return nil, err
-				}
+		for _, source := range sources {
+			raw, ok := source[role]
+			if !ok {
+				continue
 			}
+			text, err := readTokenText(role, raw)
+			if err != nil {
+				return nil, err
+			}
+			out[role] = text
 		}
 		if out[role] == "" {
 			delete(out, role)
@@ -72,22 +74,22 @@ func readRoles(files fs.FS, config object, class string) (map[string]string, err
 	return out, nil
 }
 
-// class returns the tokenizer_class of tokenizer_config.json, without the suffix of classes that
-// use tokenizer.json; "" if it is missing.
-func (o object) class() string {
+// tokenizerClass returns the tokenizer_class of tokenizer_config.json, without the suffix of
+// classes that use tokenizer.json; "" if it is missing.
+func (o object) tokenizerClass() string {
 	var class string
 	_ = json.Unmarshal(o["tokenizer_class"], &class)
 	return strings.TrimSuffix(class, "Fast")
 }
 
-// tokenText reads a token: a text or an object with its content; "" for null.
-func tokenText(name string, raw json.RawMessage) (string, error) {
+// readTokenText reads a token: a text or an object with its content; "" for null.
+func readTokenText(name string, raw json.RawMessage) (string, error) {
 	var text *string
 	var token struct {
 		Content string `json:"content"`
 	}
 	if json.Unmarshal(raw, &text) != nil {
-		return token.Content, describe(name, json.Unmarshal(raw, &token))
+		return token.Content, describeError(name, json.Unmarshal(raw, &token))
 	}
 	if text == nil {
 		return "", nil
@@ -97,8 +99,8 @@ func tokenText(name string, raw json.RawMessage) (string, error) {
 
 // Role returns the token that the files of t's model name for a role, such as "eos_token".
 func Role(t Tokenizer, role string) (id int32, ok bool) {
-	if v, is := WithoutMask(t).(*vocabulary); is {
-		id, ok = v.about.roles[role]
+	if v, isVocabulary := WithoutMask(t).(*vocabulary); isVocabulary {
+		id, ok = v.facts.roles[role]
 	}
 	return id, ok
 }
@@ -110,12 +112,13 @@ func Role(t Tokenizer, role string) (id int32, ok bool) {
 // template or the continuation of a prompt has its own.
 func SurroundingTokens(t Tokenizer) (before, after []int32) {
 	if v, ok := WithoutMask(t).(*vocabulary); ok {
-		before, after = slices.Clone(v.about.before), slices.Clone(v.about.after)
+		before = slices.Clone(v.facts.before)
+		after = slices.Clone(v.facts.after)
 	}
 	return before, after
 }
 
-// WithoutMask returns the tokenizer below those of WithMask, which has the mask's own spelling.
+// WithoutMask returns the tokenizer below those of WithMask, which has the mask's own text.
 func WithoutMask(t Tokenizer) Tokenizer {
 	if m, ok := t.(*masked); ok {
 		return WithoutMask(m.Tokenizer)
@@ -123,65 +126,71 @@ func WithoutMask(t Tokenizer) Tokenizer {
 	return t
 }
 
-// facts are what a tokenizer's files say besides its vocabulary.
-type facts struct {
-	around
+// fileFacts are what a tokenizer's files say besides its vocabulary.
+type fileFacts struct {
+	surrounding
 	roles map[string]int32
 }
 
 // setRoles stores the ids of roles whose tokens v has. They are special tokens.
 func (v *vocabulary) setRoles(roles map[string]string) error {
-	v.about.roles = map[string]int32{}
-	list := v.listed
+	v.facts.roles = map[string]int32{}
+	list := v.addedList
 	for _, role := range slices.Sorted(maps.Keys(roles)) {
 		text := roles[role]
 		id := int32(slices.Index(v.tokens, text))
-		if a, ok := v.added[text]; ok {
+		if a, ok := v.addedByText[text]; ok {
 			id = a.id
 		}
 		if id < 0 {
 			continue
 		}
-		v.about.roles[role] = id
-		if at := slices.IndexFunc(list, func(a added) bool { return a.id == id }); at >= 0 {
-			list[at].special = true
+		v.facts.roles[role] = id
+		i := slices.IndexFunc(list, func(a addedToken) bool { return a.id == id })
+		if i >= 0 {
+			list[i].special = true
 		} else {
-			list = append(list, added{text: text, id: id, special: true})
+			list = append(list, addedToken{text: text, id: id, special: true})
 		}
 	}
-	v.apart = false
+	v.normalizesApart = false
 	err := v.setAdded(list)
-	v.model.bar(v.marked)
+	v.model.forbid(v.specialIDs)
 	return err
 }
 
-// setAround stores what a class puts around a text where no tokenizer.json says it.
-func (v *vocabulary) setAround(class string, config object) error {
-	first, last := "", "" // roles
+// setSurrounding stores what a class puts around a text where no tokenizer.json says it.
+func (v *vocabulary) setSurrounding(class string, config object) error {
+	var firstRole, lastRole string
 	switch class {
 	case "BertTokenizer", "RobertaTokenizer", "AlbertTokenizer":
-		first, last = "cls_token", "sep_token"
+		firstRole = "cls_token"
+		lastRole = "sep_token"
 	case "EsmTokenizer":
-		first, last = "cls_token", "eos_token"
+		firstRole = "cls_token"
+		lastRole = "eos_token"
 	default:
-		bos, eos := false, false
-		if err := cmp.Or(config.get("add_bos_token", &bos),
-			config.get("add_eos_token", &eos)); err != nil {
+		addBos := false
+		addEos := false
+		if err := config.get("add_bos_token", &addBos); err != nil {
 			return fmt.Errorf("tokenizer_config.json: %w", err)
 		}
-		if bos {
-			first = "bos_token"
+		if err := config.get("add_eos_token", &addEos); err != nil {
+			return fmt.Errorf("tokenizer_config.json: %w", err)
 		}
-		if eos {
-			last = "eos_token"
+		if addBos {
+			firstRole = "bos_token"
+		}
+		if addEos {
+			lastRole = "eos_token"
 		}
 	}
-	v.about.around = around{}
-	if id, ok := v.about.roles[first]; ok {
-		v.about.before = []int32{id}
+	v.facts.surrounding = surrounding{}
+	if id, ok := v.facts.roles[firstRole]; ok {
+		v.facts.before = []int32{id}
 	}
-	if id, ok := v.about.roles[last]; ok {
-		v.about.after = []int32{id}
+	if id, ok := v.facts.roles[lastRole]; ok {
+		v.facts.after = []int32{id}
 	}
 	return nil
 }

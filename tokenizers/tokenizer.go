@@ -22,17 +22,17 @@ import (
 
 // Tokenizer is a vocabulary with its rules. Implementations are safe for concurrent use.
 type Tokenizer interface {
-	// Encode returns the ids of text. Spellings of special tokens such as <|endoftext|> are plain
+	// Encode returns the ids of text. Texts of special tokens such as <|endoftext|> are plain
 	// text, also where the file's vocabulary and merges have them: no special token but the unknown
 	// one comes from text. It returns an error for invalid UTF-8, for text longer than [MaxText]
 	// bytes and for text without tokens in the vocabulary; it never drops or replaces anything.
 	Encode(text string) ([]int32, error)
 
-	// EncodeSpecial is Encode, but spellings of special tokens become their ids.
+	// EncodeSpecial is Encode, but the texts of special tokens become their ids.
 	EncodeSpecial(text string) ([]int32, error)
 
 	// Decode returns the text of ids, always valid UTF-8. Special tokens are shown with their
-	// spelling. An id outside the vocabulary, and bytes that form no rune, are shown as U+FFFD (for
+	// text. An id outside the vocabulary, and bytes that form no rune, are shown as U+FFFD (for
 	// bytes one per maximal subpart, Unicode 15 section 3.9).
 	Decode(ids []int32) string
 
@@ -44,59 +44,60 @@ type Tokenizer interface {
 	// the vocabulary.
 	Token(id int32) (string, bool)
 
-	// Special returns the id of a special token, given its spelling.
-	Special(spelling string) (int32, bool)
+	// Special returns the id of a special token, given its text.
+	Special(text string) (int32, bool)
 
 	// VocabSize returns the largest id plus one.
 	VocabSize() int
 }
 
-// WithMask returns a tokenizer that decodes id, the mask of a diffusion model, as `shown`, so that
+// WithMask returns a tokenizer that decodes id, the mask of a diffusion model, as maskText, so that
 // masked positions are visible. The id may be beyond t's vocabulary (GPT-2 with the mask at 50257);
-// the result then includes it. EncodeSpecial reads `shown` back as id, so that a prompt can have
-// holes, and plain text never becomes it. With an empty `shown` masks are not shown.
-func WithMask(t Tokenizer, id int32, shown string) Tokenizer {
-	return &masked{Tokenizer: WithSpecial(t, id), id: id, shown: shown}
+// the result then includes it. EncodeSpecial reads maskText back as id, so that a prompt can have
+// holes, and plain text never becomes it. With an empty maskText masks are not shown.
+func WithMask(t Tokenizer, id int32, maskText string) Tokenizer {
+	return &masked{Tokenizer: WithSpecial(t, id), id: id, maskText: maskText}
 }
 
 type masked struct {
 	Tokenizer
-	id    int32
-	shown string
+	id       int32
+	maskText string
 }
 
 func (m *masked) Token(id int32) (string, bool) {
 	if id == m.id {
-		return m.shown, true
+		return m.maskText, true
 	}
 	return m.Tokenizer.Token(id)
 }
 
 func (m *masked) Decode(ids []int32) string   { return strings.Join(m.Pieces(ids), "") }
-func (m *masked) Pieces(ids []int32) []string { return m.pieces(ids, nil) }
+func (m *masked) Pieces(ids []int32) []string { return m.decodePieces(ids, nil) }
 
-// pieces shows masks within the output of the tokenizer below if that supports it, otherwise among
-// the bytes of its tokens.
-func (m *masked) pieces(ids []int32, shown map[int32]string) []string {
-	all := map[int32]string{m.id: m.shown}
+// decodePieces shows masks, and other ids that shown has, within the output of the tokenizer below
+// if that supports it, otherwise among the bytes of its tokens.
+func (m *masked) decodePieces(ids []int32, shown map[int32]string) []string {
+	all := map[int32]string{m.id: m.maskText}
 	maps.Copy(all, shown)
 	if t, ok := m.Tokenizer.(interface {
-		pieces([]int32, map[int32]string) []string
+		decodePieces([]int32, map[int32]string) []string
 	}); ok {
-		return t.pieces(ids, all)
+		return t.decodePieces(ids, all)
 	}
-	parts := make(spelled, len(ids))
+	parts := make(decoderToken, len(ids))
 	for i, id := range ids {
 		text, ok := all[id]
 		if !ok {
-			if text, ok = m.Tokenizer.Token(id); !ok {
-				text = replacement
-			}
+			text, ok = m.Tokenizer.Token(id)
 		}
-		parts[i] = share{text: text, owner: i}
+		if !ok {
+			text = replacement
+		}
+		parts[i] = fragment{text: text, owner: i}
 	}
 	out := make([]string, len(ids))
-	for i, part := range wholeRunes(parts) {
+	for i, part := range assignRunes(parts) {
 		out[i] = part.text
 	}
 	return out
@@ -104,23 +105,23 @@ func (m *masked) pieces(ids []int32, shown map[int32]string) []string {
 
 func (m *masked) VocabSize() int { return max(m.Tokenizer.VocabSize(), int(m.id)+1) }
 
-func (m *masked) Special(spelling string) (int32, bool) {
-	if spelling == m.shown && m.shown != "" {
+func (m *masked) Special(text string) (int32, bool) {
+	if text == m.maskText && m.maskText != "" {
 		return m.id, true
 	}
-	return m.Tokenizer.Special(spelling)
+	return m.Tokenizer.Special(text)
 }
 
 func (m *masked) EncodeSpecial(text string) ([]int32, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
 	}
-	if m.shown == "" {
+	if m.maskText == "" {
 		return m.Tokenizer.EncodeSpecial(text)
 	}
 	var ids []int32
 	for {
-		before, after, found := strings.Cut(text, m.shown)
+		before, after, found := strings.Cut(text, m.maskText)
 		part, err := m.Tokenizer.EncodeSpecial(before)
 		if err != nil {
 			return nil, err
@@ -129,6 +130,7 @@ func (m *masked) EncodeSpecial(text string) ([]int32, error) {
 		if !found {
 			return ids, nil
 		}
-		ids, text = append(ids, m.id), after
+		ids = append(ids, m.id)
+		text = after
 	}
 }

@@ -14,26 +14,31 @@ import (
 // "Subword regularization"; tokenizers, models/unigram). A character that has no token is an error
 // unless it has tokens for its bytes, never the unknown token.
 type unigram struct {
-	pieces   spellings
-	falls    bool       // characters without a token become the tokens of their bytes
-	fallback [256]int32 // -1 if the vocabulary has none
-	unknown  float64    // score of a character without a token
+	pieces sortedTexts
+
+	// fallsBack: characters without a token become the tokens of their bytes, fallbackIDs; -1 for
+	// bytes without one.
+	fallsBack   bool
+	fallbackIDs [256]int32
+
+	// unknownScore is the score of a character without a token.
+	unknownScore float64
 }
 
-// spelling is the text of a token with its id, and its log-probability where there are any.
-type spelling struct {
+// tokenText is the text of a token with its id, and its log-probability where there are any.
+type tokenText struct {
 	text  string
 	id    int32
 	score float64
 }
 
-// spellings are sorted by their texts, which differ.
-type spellings []spelling
+// sortedTexts are tokens sorted by their texts, which differ.
+type sortedTexts []tokenText
 
-// sort sorts spellings; among those of one text the first stays.
-func (s spellings) sort() spellings {
-	slices.SortStableFunc(s, func(a, b spelling) int { return strings.Compare(a.text, b.text) })
-	return slices.CompactFunc(s, func(a, b spelling) bool { return a.text == b.text })
+// sortByText sorts tokens; among those of one text the first stays.
+func (s sortedTexts) sortByText() sortedTexts {
+	slices.SortStableFunc(s, func(a, b tokenText) int { return strings.Compare(a.text, b.text) })
+	return slices.CompactFunc(s, func(a, b tokenText) bool { return a.text == b.text })
 }
 
 // unknownPenalty is how much less probable than all tokens an unknown character is (tokenizers,
@@ -48,7 +53,7 @@ func readUnigram(model object) (*unigram, map[string]int64, error) {
 	u := &unigram{}
 	var unknown *int
 	var entries []json.RawMessage
-	if err := model.read(map[string]any{"unk_id": &unknown, "byte_fallback": &u.falls,
+	if err := model.readFields(map[string]any{"unk_id": &unknown, "byte_fallback": &u.fallsBack,
 		"vocab": &entries}); err != nil {
 		return nil, nil, err
 	}
@@ -56,7 +61,7 @@ func readUnigram(model object) (*unigram, map[string]int64, error) {
 	lowest := math.Inf(1)
 	for i, raw := range entries {
 		var entry []json.RawMessage
-		p := spelling{id: int32(i)}
+		p := tokenText{id: int32(i)}
 		if json.Unmarshal(raw, &entry) != nil || len(entry) != 2 ||
 			json.Unmarshal(entry[0], &p.text) != nil || json.Unmarshal(entry[1], &p.score) != nil {
 			return nil, nil, fmt.Errorf("vocab[%d]: %.40s, want a token and its score", i, raw)
@@ -73,56 +78,61 @@ func readUnigram(model object) (*unigram, map[string]int64, error) {
 		u.pieces = append(u.pieces, p)
 		lowest = min(lowest, p.score)
 	}
-	u.unknown = lowest - unknownPenalty
+	u.unknownScore = lowest - unknownPenalty
 	return u, vocab, nil
 }
 
-func (u *unigram) learn(_ object, vocab map[string]int64, bytes bool) error {
+func (u *unigram) setVocabulary(_ object, vocab map[string]int64, bytes bool) error {
 	if bytes {
 		return fmt.Errorf("pre_tokenizer.type is \"ByteLevel\" with a Unigram model, want another")
 	}
-	u.pieces, u.fallback = u.pieces.sort(), byteTokens(vocab, u.falls)
+	u.pieces = u.pieces.sortByText()
+	u.fallbackIDs = byteTokenIDs(vocab, u.fallsBack)
 	return nil
 }
 
-// reached is the best way to a place in a word: where its last token begins, and the sum of scores.
-type reached struct {
+// bestPath is the best way to a place in a word: where its last token begins, and the sum of
+// scores.
+type bestPath struct {
 	from  int
 	id    int32 // of the last token, -1 for an unknown character
 	score float64
 }
 
-// append adds the ids of a word (Viterbi's algorithm).
-func (u *unigram) append(ids []int32, word string, _ *scratch) ([]int32, error) {
-	best := make([]reached, len(word)+1)
+// appendIDs adds the ids of a word (Viterbi's algorithm).
+func (u *unigram) appendIDs(ids []int32, word string, _ *scratch) ([]int32, error) {
+	best := make([]bestPath, len(word)+1)
 	for i := range best {
 		best[i].from = -1
 	}
-	for at := 0; at < len(word); {
-		_, size := utf8.DecodeRuneInString(word[at:])
-		whole := false // the character is a token
+	for pos := 0; pos < len(word); {
+		_, size := utf8.DecodeRuneInString(word[pos:])
 		offer := func(end int, id int32, score float64) {
-			if b := &best[end]; b.from < 0 || best[at].score+score > b.score {
-				*b = reached{at, id, best[at].score + score}
+			sum := best[pos].score + score
+			if b := &best[end]; b.from < 0 || sum > b.score {
+				*b = bestPath{pos, id, sum}
 			}
 		}
-		u.pieces.prefixes(word[at:], func(p spelling) {
-			offer(at+len(p.text), p.id, p.score)
-			whole = whole || len(p.text) == size
+		characterIsToken := false
+		u.pieces.eachPrefix(word[pos:], func(p tokenText) {
+			offer(pos+len(p.text), p.id, p.score)
+			characterIsToken = characterIsToken || len(p.text) == size
 		})
-		if !whole {
-			offer(at+size, -1, u.unknown)
+		if !characterIsToken {
+			offer(pos+size, -1, u.unknownScore)
 		}
-		at += size
+		pos += size
 	}
+
+	// From the end back, so that the ids are reversed.
 	start := len(ids)
 	for end := len(word); end > 0; end = best[end].from {
-		if b := best[end]; b.id >= 0 {
-			ids = append(ids, b.id)
+		if id := best[end].id; id >= 0 {
+			ids = append(ids, id)
 			continue
 		}
 		for i := end - 1; i >= best[end].from; i-- {
-			id := u.fallback[word[i]]
+			id := u.fallbackIDs[word[i]]
 			if id < 0 {
 				r, _ := utf8.DecodeRuneInString(word[best[end].from:])
 				return ids[:start], fmt.Errorf("%q is not in the vocabulary", r)
@@ -134,8 +144,9 @@ func (u *unigram) append(ids []int32, word string, _ *scratch) ([]int32, error) 
 	return ids, nil
 }
 
-// prefixes calls f for every spelling that text begins with, the shortest first.
-func (s spellings) prefixes(text string, f func(spelling)) {
+// eachPrefix calls f for every token that text begins with, the shortest first. Each byte halves
+// the range of tokens that are left, so that a vocabulary needs no trie.
+func (s sortedTexts) eachPrefix(text string, f func(tokenText)) {
 	pieces := s
 	for i := range len(text) {
 		c := text[i]
@@ -152,16 +163,16 @@ func (s spellings) prefixes(text string, f func(spelling)) {
 	}
 }
 
-func (u *unigram) bar(ids map[int32]bool) {
-	u.pieces = slices.DeleteFunc(u.pieces, func(p spelling) bool { return ids[p.id] })
-	for i, id := range u.fallback {
+func (u *unigram) forbid(ids map[int32]bool) {
+	u.pieces = slices.DeleteFunc(u.pieces, func(p tokenText) bool { return ids[p.id] })
+	for i, id := range u.fallbackIDs {
 		if ids[id] {
-			u.fallback[i] = -1
+			u.fallbackIDs[i] = -1
 		}
 	}
 }
 
-func (u *unigram) clone() subwords {
+func (u *unigram) clone() subwordModel {
 	out := *u
 	out.pieces = slices.Clone(u.pieces)
 	return &out

@@ -13,104 +13,116 @@ const MaxText = 1 << 25
 
 // vocabulary is the Tokenizer of this package: the stages of Hugging Face's library in order.
 type vocabulary struct {
-	raw        *finder    // added tokens found in the original text
-	normalize  normalizer // nil for none
-	forgets    bool       // it drops first characters as if the text began after them: Precompiled
-	normalized *finder    // added tokens found in normalised text
-	cut        preTokenizer
-	model      subwords
-	falls      bool // tokens <0x00> to <0xFF> are bytes
-	apart      bool // special tokens may be among normalized, so parts are normalised separately
-	decode     decoder
+	// rawFinder finds added tokens in the original text, and normalizedFinder in normalised text.
+	rawFinder        *finder
+	normalizedFinder *finder
 
-	tokens []string // by id: bytes if the decoder is ByteLevel (bytes), otherwise spellings
-	bytes  bool
-	about  facts
-	listed []added
-	added  map[string]added
-	marked map[int32]bool // ids of special tokens
+	// normalize is nil for none. mayDropStart: it can drop first characters as if the text began
+	// after them, as Precompiled does.
+	normalize    normalizer
+	mayDropStart bool
+
+	// normalizesApart: special tokens may be among those in normalised text, so that parts inside and
+	// outside of special ranges are normalised by themselves.
+	normalizesApart bool
+
+	preTokenizer preTokenizer
+	model        subwordModel
+	decode       decoder
+
+	// tokens are by id: bytes with byteLevel, as the decoder ByteLevel has them, and otherwise the
+	// texts of the file. hasByteTokens: <0x00> to <0xFF> are bytes.
+	tokens        []string
+	byteLevel     bool
+	hasByteTokens bool
+
+	facts       fileFacts
+	addedList   []addedToken
+	addedByText map[string]addedToken
+	specialIDs  map[int32]bool
 }
 
-// setTokens stores the spelling of every id. An added token that is found in normalised text is
-// shown with its normalised spelling.
-func (v *vocabulary) setTokens(spelled []string, extra []added) {
-	v.tokens = spelled
-	for _, a := range extra {
-		v.tokens[a.id] = v.spelling(a)
+// setTokens stores the text of every id. An added token that is found in normalised text is shown
+// with its normalised text.
+func (v *vocabulary) setTokens(texts []string, added []addedToken) {
+	v.tokens = texts
+	for _, a := range added {
+		v.tokens[a.id] = v.textToFind(a)
 	}
-	if v.bytes {
-		for id, text := range spelled {
-			v.tokens[id], _ = unspell(text)
+	if v.byteLevel {
+		for id, text := range texts {
+			v.tokens[id], _ = decodeAlphabet(text)
 		}
 	}
 }
 
-// spelling returns the text by which a is found.
-func (v *vocabulary) spelling(a added) string {
+// textToFind returns the text by which a is found.
+func (v *vocabulary) textToFind(a addedToken) string {
 	if a.normalized && v.normalize != nil {
 		return v.normalize(a.text)
 	}
 	return a.text
 }
 
-// setAdded stores the added tokens. The spelling of one that is found in normalised text is
-// normalised.
-func (v *vocabulary) setAdded(list []added) error {
-	v.listed, v.added = list, make(map[string]added, len(list))
-	v.marked = map[int32]bool{}
-	var raw, special, others []added
+// setAdded stores the added tokens, in place of those that were there.
+func (v *vocabulary) setAdded(list []addedToken) error {
+	v.addedList = list
+	v.addedByText = make(map[string]addedToken, len(list))
+	v.specialIDs = map[int32]bool{}
+	var raw, normalizedSpecial, normalizedOthers []addedToken
 	for i, a := range list {
-		v.added[a.text] = a
+		v.addedByText[a.text] = a
 		if a.special {
-			v.marked[a.id] = true
+			v.specialIDs[a.id] = true
 		}
 		switch {
-		case v.spelling(a) == "":
+		case v.textToFind(a) == "":
 			return fmt.Errorf("added_tokens[%d] %.40q: nothing is left of it once normalised", i,
 				a.text)
 		case a.normalized && a.special:
-			special = append(special, a)
-			v.apart = v.apart || v.normalize != nil
+			normalizedSpecial = append(normalizedSpecial, a)
+			v.normalizesApart = v.normalizesApart || v.normalize != nil
 		case a.normalized:
-			others = append(others, a)
+			normalizedOthers = append(normalizedOthers, a)
 		default:
 			raw = append(raw, a)
 		}
 	}
-	// The library looks for special tokens before others with the same normalised spelling.
-	v.raw, v.normalized = newFinder(raw, v.spelling), newFinder(append(special, others...), v.spelling)
+	v.rawFinder = newFinder(raw, v.textToFind)
+	// The library looks for special tokens before others with the same normalised text.
+	v.normalizedFinder = newFinder(append(normalizedSpecial, normalizedOthers...), v.textToFind)
 	return nil
 }
 
 func (v *vocabulary) Encode(text string) ([]int32, error) { return v.encode(text, nil) }
 
 func (v *vocabulary) EncodeSpecial(text string) ([]int32, error) {
-	return v.encode(text, []stretch{{0, len(text)}})
+	return v.encode(text, []byteRange{{0, len(text)}})
 }
 
 func (v *vocabulary) encodeParts(parts []Part) ([]int32, error) {
 	var all strings.Builder
-	var special []stretch
+	var special []byteRange
 	for _, p := range parts {
 		start := all.Len()
 		all.WriteString(p.Text)
 		if n := len(special); p.Special && n > 0 && special[n-1].end == start {
 			special[n-1].end = all.Len()
 		} else if p.Special {
-			special = append(special, stretch{start, all.Len()})
+			special = append(special, byteRange{start, all.Len()})
 		}
 	}
 	return v.encode(all.String(), special)
 }
 
-// encode finds added tokens, special ones only within the stretches, and merges the words between
+// encode finds added tokens, special ones only within some ranges, and merges the words between
 // them.
-func (v *vocabulary) encode(text string, special []stretch) ([]int32, error) {
+func (v *vocabulary) encode(text string, special []byteRange) ([]int32, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
 	}
 	e := &encoding{v: v, text: text, special: special}
-	if err := v.raw.cut(text, e.allows, e.parts, e.token); err != nil {
+	if err := v.rawFinder.split(text, e.allowsSpecial, e.encodeRange, e.addToken); err != nil {
 		return nil, err
 	}
 	return e.ids, nil
@@ -120,80 +132,97 @@ func (v *vocabulary) encode(text string, special []stretch) ([]int32, error) {
 type encoding struct {
 	v       *vocabulary
 	text    string
-	special []stretch // where special tokens may be
-	ids     []int32   // so far
+	special []byteRange // where special tokens may be
+	ids     []int32     // so far
 	memory  scratch
 }
 
-// allows reports whether text[start:end] may be a special token.
-func (e *encoding) allows(start, end int) bool { return allows(e.special, start, end) }
+// allowsSpecial reports whether text[start:end] may be a special token.
+func (e *encoding) allowsSpecial(start, end int) bool { return isWithin(e.special, start, end) }
 
-func (e *encoding) token(id int32) { e.ids = append(e.ids, id) }
+func (e *encoding) addToken(id int32) { e.ids = append(e.ids, id) }
 
-// parts encodes text[start:end], which has no added tokens in their raw spelling. Where the
-// vocabulary needs it, the parts inside and outside of special stretches are normalised apart.
-func (e *encoding) parts(start, end int) error {
-	if !e.v.apart {
-		return e.part(start, end)
+// encodeRange encodes text[start:end], which has no added tokens in their raw text. Where the
+// vocabulary needs it, the parts inside and outside of special ranges are normalised by themselves.
+func (e *encoding) encodeRange(start, end int) error {
+	if !e.v.normalizesApart {
+		return e.encodePart(start, end)
 	}
 	for _, s := range e.special {
-		for _, edge := range [...]int{s.start, s.end} {
-			if edge > start && edge < end {
-				if err := e.part(start, edge); err != nil {
+		for _, border := range [...]int{s.start, s.end} {
+			if border > start && border < end {
+				if err := e.encodePart(start, border); err != nil {
 					return err
 				}
-				start = edge
+				start = border
 			}
 		}
 	}
-	return e.part(start, end)
+	return e.encodePart(start, end)
 }
 
-// part normalises text[start:end], finds added tokens in their normalised spelling, and merges the
-// words between them.
-func (e *encoding) part(start, end int) error {
-	text, inner := e.text[start:end], func(at, to int) bool { return e.allows(start+at, start+to) }
-	begins := start == 0 // a normalizer that drops the first character takes the beginning with it
+// encodePart normalises text[start:end], finds added tokens in their normalised text, and merges
+// the words between them.
+func (e *encoding) encodePart(start, end int) error {
+	text := e.text[start:end]
+	isFirst := start == 0
+	allowsSpecial := func(from, to int) bool { return e.allowsSpecial(start+from, start+to) }
 	if e.v.normalize != nil {
-		_, size := decode(text)
-		begins = begins && (e.v.normalize(text[:size]) != "" ||
-			e.v.forgets && e.v.normalize("\x00"+text[:size]+"\x00") == "\x00\x00") // anywhere
-		// Positions change by normalisation: a token is special if all of its text is in a stretch.
-		whole := e.allows(start, end)
-		inner = func(int, int) bool { return whole }
-		if text = e.v.normalize(text); len(text) > 2*MaxText {
+		isFirst = isFirst && e.v.keepsStart(text)
+		// Positions change by normalisation: a token is special if all of its text is in a range.
+		wholeIsSpecial := e.allowsSpecial(start, end)
+		allowsSpecial = func(int, int) bool { return wholeIsSpecial }
+		text = e.v.normalize(text)
+		if len(text) > 2*MaxText {
 			return fmt.Errorf("text is %d bytes once normalised, want at most %d", len(text), 2*MaxText)
 		}
 	}
-	return e.v.normalized.cut(text, inner, func(at, to int) error {
-		return e.v.cut.words(piece{text[at:to], begins && at == 0}, e.word)
-	}, e.token)
+	encodeBetween := func(from, to int) error {
+		return e.v.preTokenizer.eachWord(piece{text[from:to], isFirst && from == 0}, e.encodeWord)
+	}
+	return e.v.normalizedFinder.split(text, allowsSpecial, encodeBetween, e.addToken)
 }
 
-// word appends the tokens of a word.
-func (e *encoding) word(one piece) (err error) {
-	if one.text == "" {
+// keepsStart reports whether the start of a normalised text is that of the text. A normalizer that
+// drops the first character takes the beginning with it, unless it drops that character anywhere.
+func (v *vocabulary) keepsStart(text string) bool {
+	_, size := decodeRune(text)
+	if v.normalize(text[:size]) != "" {
+		return true
+	}
+	return v.mayDropStart && v.normalize("\x00"+text[:size]+"\x00") == "\x00\x00"
+}
+
+// encodeWord appends the tokens of a word.
+func (e *encoding) encodeWord(word piece) error {
+	if word.text == "" {
 		return nil
 	}
-	if e.ids, err = e.v.model.append(e.ids, one.text, &e.memory); err != nil {
-		err = fmt.Errorf("text: %w", err)
+	ids, err := e.v.model.appendIDs(e.ids, word.text, &e.memory)
+	e.ids = ids
+	if err != nil {
+		return fmt.Errorf("text: %w", err)
 	}
-	return err
+	return nil
 }
 
+// Token returns the bytes of one id. Without the byte alphabet that is what the decoder makes of it
+// after another token, because some decoders remove a space from the first token of a text.
 func (v *vocabulary) Token(id int32) (string, bool) {
 	if id < 0 || int(id) >= len(v.tokens) {
 		return "", false
 	}
 	text := v.tokens[id]
-	if v.bytes {
+	if v.byteLevel {
 		return text, true
 	}
-	if b, ok := fallbackByte(text); ok && v.falls {
+	if b, ok := parseByteToken(text); ok && v.hasByteTokens {
 		return string([]byte{b}), true
 	}
-	out := "" // some decoders remove a space from the first token of a text
-	for _, t := range v.decode([]spelled{{{text: "", fixed: true}}, {{text: text, owner: 1}}}) {
+	first := decoderToken{{text: "", fixed: true}}
+	second := decoderToken{{text: text, owner: 1}}
+	out := ""
+	for _, t := range v.decode([]decoderToken{first, second}) {
 		for _, part := range t {
 			if part.owner == 1 {
 				out += part.text
@@ -203,34 +232,37 @@ func (v *vocabulary) Token(id int32) (string, bool) {
 	return out, true
 }
 
-func (v *vocabulary) Special(spelling string) (int32, bool) {
-	a, ok := v.added[spelling]
+func (v *vocabulary) Special(text string) (int32, bool) {
+	a, ok := v.addedByText[text]
 	return a.id, ok && a.special
 }
 
 func (v *vocabulary) Decode(ids []int32) string   { return strings.Join(v.Pieces(ids), "") }
-func (v *vocabulary) Pieces(ids []int32) []string { return v.pieces(ids, nil) }
+func (v *vocabulary) Pieces(ids []int32) []string { return v.decodePieces(ids, nil) }
 func (v *vocabulary) VocabSize() int              { return len(v.tokens) }
 
-// pieces decodes ids; those in shown are replaced by its text.
-func (v *vocabulary) pieces(ids []int32, shown map[int32]string) []string {
-	all := make(spelled, len(ids))
+// decodePieces decodes ids; those in shown are replaced by its text.
+func (v *vocabulary) decodePieces(ids []int32, shown map[int32]string) []string {
+	all := make(decoderToken, len(ids))
 	for i, id := range ids {
-		all[i] = share{text: replacement, owner: i, fixed: true}
-		if text, ok := shown[id]; ok {
-			all[i].text, all[i].hidden = text, text == ""
-		} else if id >= 0 && int(id) < len(v.tokens) {
-			all[i].text, all[i].fixed = v.tokens[id], false
+		text, isShown := shown[id]
+		switch {
+		case isShown:
+			all[i] = fragment{text: text, owner: i, fixed: true, hidden: text == ""}
+		case id >= 0 && int(id) < len(v.tokens):
+			all[i] = fragment{text: v.tokens[id], owner: i}
+		default:
+			all[i] = fragment{text: replacement, owner: i, fixed: true}
 		}
 	}
 	out := make([]string, len(ids))
-	if v.bytes {
-		for _, part := range wholeRunes(all) {
+	if v.byteLevel {
+		for _, part := range assignRunes(all) {
 			out[part.owner] = part.text
 		}
 		return out
 	}
-	tokens := make([]spelled, len(all))
+	tokens := make([]decoderToken, len(all))
 	for i := range all {
 		tokens[i] = all[i : i+1 : i+1]
 	}

@@ -21,12 +21,13 @@ import (
 //
 // Any other vocab.txt is one of WordPiece (Devlin et al. 2019), which becomes a vocabulary.
 //
-// What is not in the vocabulary is an error, never the unknown token.
+// A word outside the vocabulary is an error, never the unknown token: a wrong residue or atom must
+// not pass unseen.
 type wordList struct {
 	tokens  []string
 	ids     map[string]int32
 	special map[string]int32
-	cut     func(text string) ([]string, error)
+	split   func(text string) ([]string, error)
 }
 
 // smilesTokens is the published expression for tokens of SMILES (Schwaller et al. 2018, "Found in
@@ -35,13 +36,14 @@ type wordList struct {
 var smilesTokens = regexp.MustCompile(`^(?:%\([0-9]{3}\)|\[[^\]]+]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|` +
 	`\||\(|\)|\.|=|#|-|\+|\\|/|:|~|@|\?|>>?|\*|\$|%[0-9]{2}|[0-9])`)
 
-// specialWords are spellings of tokens with a meaning, besides those in angle brackets.
+// specialWords are texts of tokens with a meaning, besides those in angle brackets.
 var specialWords = regexp.MustCompile(`^(\[(PAD|UNK|CLS|SEP|MASK|unused[0-9]+)]|<.+>)$`)
 
-// read adds the tokens, one a line. It reports whether all but the special ones are letters, and
-// whether they are tokens of SMILES.
-func (w *wordList) read(data string) (letters, smiles bool, err error) {
-	letters, smiles = true, true
+// readLines adds the tokens, one a line. It reports whether all but the special ones are letters,
+// and whether they are tokens of SMILES.
+func (w *wordList) readLines(data string) (letters, smiles bool, err error) {
+	letters = true
+	smiles = true
 	for line := range strings.Lines(data) {
 		text := strings.TrimRight(line, "\r\n")
 		id := int32(len(w.tokens))
@@ -49,12 +51,14 @@ func (w *wordList) read(data string) (letters, smiles bool, err error) {
 			return false, false, fmt.Errorf("line %d is empty, want one token on each line", id+1)
 		}
 		if first, ok := w.ids[text]; ok {
-			return false, false, fmt.Errorf("line %d is %.40q, as line %d is already", id+1, text, first+1)
+			return false, false, fmt.Errorf("line %d is %.40q, as line %d is already", id+1, text,
+				first+1)
 		}
 		if len(w.tokens) == MaxItems {
-			return false, false, fmt.Errorf("there are more than %d lines, want at most that", MaxItems)
+			return false, false, fmt.Errorf("more than %d lines", MaxItems)
 		}
-		w.tokens, w.ids[text] = append(w.tokens, text), id
+		w.tokens = append(w.tokens, text)
+		w.ids[text] = id
 		if specialWords.MatchString(text) {
 			w.special[text] = id
 			continue
@@ -65,15 +69,15 @@ func (w *wordList) read(data string) (letters, smiles bool, err error) {
 	return letters, smiles, nil
 }
 
-// parseWords reads a vocab.txt. config is tokenizer_config.json; without a class in it, the class
-// is that which has the vocabulary's spellings of special tokens.
-func parseWords(data []byte, class string, config object, files fs.FS) (*vocabulary, string,
+// parseVocabTxt reads a vocab.txt. config is tokenizer_config.json; without a class in it, the
+// class is that which has the vocabulary's texts of special tokens.
+func parseVocabTxt(data []byte, class string, config object, files fs.FS) (*vocabulary, string,
 	error) {
 	if err := jsonline.CheckUTF8(data); err != nil {
 		return nil, "", err
 	}
 	w := &wordList{ids: map[string]int32{}, special: map[string]int32{}}
-	letters, smiles, err := w.read(string(data))
+	letters, smiles, err := w.readLines(string(data))
 	if err != nil {
 		return nil, "", err
 	}
@@ -85,35 +89,35 @@ func parseWords(data []byte, class string, config object, files fs.FS) (*vocabul
 			class = name
 		}
 	}
-	list, err := w.added(class, config, files)
+	list, err := w.addedTokens(class, config, files)
 	if err != nil {
 		return nil, "", err
 	}
 	switch {
 	case letters:
-		w.cut = w.letters
+		w.split = w.splitLetters
 	case smiles:
-		w.cut = cutSMILES
+		w.split = splitSMILES
 	default:
-		v, err := w.wordPieces(list, config)
+		v, err := w.buildWordPiece(list, config)
 		return v, class, err
 	}
-	v := &vocabulary{model: w, decode: decodeFused}
-	var extra []added
+	v := &vocabulary{model: w, decode: fuseTokens}
+	var added []addedToken
 	for _, a := range list {
 		id, ok := w.ids[a.Content]
 		if !ok {
 			return nil, "", fmt.Errorf("added token %.40q is missing, want all tokens in vocab.txt where "+
 				"they are residues or SMILES", a.Content)
 		}
-		extra = append(extra, added{text: a.Content, id: id, special: a.Special})
+		added = append(added, addedToken{text: a.Content, id: id, special: a.Special})
 	}
-	v.setTokens(w.tokens, extra)
-	return v, class, v.setAdded(extra)
+	v.setTokens(w.tokens, added)
+	return v, class, v.setAdded(added)
 }
 
-// added returns the added tokens that other files name, and those with special spellings.
-func (w *wordList) added(class string, config object, files fs.FS) ([]addedToken, error) {
+// addedTokens returns the added tokens that other files name, and those whose texts are special.
+func (w *wordList) addedTokens(class string, config object, files fs.FS) ([]addedEntry, error) {
 	roles, err := readRoles(files, config, class)
 	if err != nil {
 		return nil, err
@@ -122,7 +126,7 @@ func (w *wordList) added(class string, config object, files fs.FS) ([]addedToken
 	for text, id := range w.ids {
 		ids[text] = int64(id)
 	}
-	list, err := olderAdded(config, roles, ids, files)
+	list, err := configAddedTokens(config, roles, ids, files)
 	if err != nil {
 		return nil, err
 	}
@@ -133,59 +137,82 @@ func (w *wordList) added(class string, config object, files fs.FS) ([]addedToken
 	for _, text := range w.tokens {
 		if _, ok := w.special[text]; ok && !known[text] {
 			id := ids[text]
-			list = append(list, addedToken{ID: &id, Content: text, Special: true})
+			list = append(list, addedEntry{ID: &id, Content: text, Special: true})
 		}
 	}
 	return list, nil
 }
 
-// letters cuts text into characters.
-func (w *wordList) letters(text string) ([]string, error) {
+// splitLetters divides text into characters.
+func (w *wordList) splitLetters(text string) ([]string, error) {
 	var out []string
 	for i, r := range text {
 		if _, ok := w.ids[string(r)]; !ok {
 			return nil, fmt.Errorf("character %d is %q, want one of %s",
-				utf8.RuneCountInString(text[:i])+1, r, w.alphabet())
+				utf8.RuneCountInString(text[:i])+1, r, w.letters())
 		}
 		out = append(out, string(r))
 	}
 	return out, nil
 }
 
-// wordPieces returns the tokenizer of WordPiece with this vocabulary, as BertTokenizer makes it.
-func (w *wordList) wordPieces(list []addedToken, config object) (*vocabulary, error) {
+// buildWordPiece returns the tokenizer of WordPiece with this vocabulary, as BertTokenizer makes
+// it.
+func (w *wordList) buildWordPiece(list []addedEntry, config object) (*vocabulary, error) {
 	file := object{
-		"normalizer": encode(map[string]any{"type": "BertNormalizer", "lowercase": true,
-			"strip_accents": nil, "handle_chinese_chars": true, "clean_text": true}),
-		"pre_tokenizer": encode(map[string]any{"type": "BertPreTokenizer"}),
-		"decoder":       encode(map[string]any{"type": "WordPiece", "prefix": "##", "cleanup": true}),
-		"model": encode(map[string]any{"type": "WordPiece", "unk_token": "[UNK]",
-			"continuing_subword_prefix": "##", "max_input_chars_per_word": maxWord, "vocab": w.ids}),
+		"normalizer": mustMarshal(map[string]any{
+			"type":                 "BertNormalizer",
+			"lowercase":            true,
+			"strip_accents":        nil,
+			"handle_chinese_chars": true,
+			"clean_text":           true,
+		}),
+		"pre_tokenizer": mustMarshal(map[string]any{"type": "BertPreTokenizer"}),
+		"decoder": mustMarshal(map[string]any{
+			"type":    "WordPiece",
+			"prefix":  "##",
+			"cleanup": true,
+		}),
+		"model": mustMarshal(map[string]any{
+			"type":                      "WordPiece",
+			"unk_token":                 "[UNK]",
+			"continuing_subword_prefix": "##",
+			"max_input_chars_per_word":  maxWord,
+			"vocab":                     w.ids,
+		}),
 	}
-	file["added_tokens"] = encode(list)
-	if err := setBERT(file, config); err != nil {
+	file["added_tokens"] = mustMarshal(list)
+	if err := applyBertConfig(file, config); err != nil {
 		return nil, err
 	}
-	return build(file)
+	return buildVocabulary(file)
 }
 
-// alphabet returns the letters of a vocabulary in one word.
-func (w *wordList) alphabet() string {
+// letters returns the letters of a vocabulary in one word.
+func (w *wordList) letters() string {
 	letters := slices.Sorted(maps.Keys(w.ids))
-	letters = slices.DeleteFunc(letters, func(s string) bool { _, ok := w.special[s]; return ok })
+	letters = slices.DeleteFunc(letters, func(s string) bool {
+		_, ok := w.special[s]
+		return ok
+	})
 	return strings.Join(letters, "")
 }
 
-// cutSMILES cuts text into atoms, bonds, brackets and ring numbers.
-func cutSMILES(text string) ([]string, error) {
+// splitSMILES divides text into atoms, bonds, brackets and ring numbers.
+func splitSMILES(text string) ([]string, error) {
 	var out []string
-	end, closed := 0, strings.LastIndexByte(text, ']')
-	for end < len(text) && (text[end] != '[' || end < closed) { // else it looks for an end in vain
-		at := smilesTokens.FindStringIndex(text[end:])
-		if at == nil || at[0] > 0 {
+	end := 0 // of the last token
+	lastBracket := strings.LastIndexByte(text, ']')
+	for end < len(text) {
+		if text[end] == '[' && end > lastBracket {
+			break // else the expression would look for its end in the rest of the text, each time
+		}
+		place := smilesTokens.FindStringIndex(text[end:])
+		if place == nil || place[0] > 0 {
 			break
 		}
-		out, end = append(out, text[end:end+at[1]]), end+at[1]
+		out = append(out, text[end:end+place[1]])
+		end += place[1]
 	}
 	if end < len(text) {
 		return nil, fmt.Errorf("%.20q after %d characters is not SMILES", text[end:], end)
@@ -193,8 +220,8 @@ func cutSMILES(text string) ([]string, error) {
 	return out, nil
 }
 
-func (w *wordList) append(ids []int32, word string, _ *scratch) ([]int32, error) {
-	parts, err := w.cut(word)
+func (w *wordList) appendIDs(ids []int32, word string, _ *scratch) ([]int32, error) {
+	parts, err := w.split(word)
 	for _, p := range parts {
 		id, ok := w.ids[p]
 		if !ok {
@@ -205,13 +232,14 @@ func (w *wordList) append(ids []int32, word string, _ *scratch) ([]int32, error)
 	return ids, err
 }
 
-func (w *wordList) learn(object, map[string]int64, bool) error { return nil } // read line by line
+// setVocabulary does nothing: the file was read line by line.
+func (w *wordList) setVocabulary(object, map[string]int64, bool) error { return nil }
 
-func (w *wordList) bar(ids map[int32]bool) {
+func (w *wordList) forbid(ids map[int32]bool) {
 	maps.DeleteFunc(w.ids, func(_ string, id int32) bool { return ids[id] })
 }
 
-func (w *wordList) clone() subwords {
+func (w *wordList) clone() subwordModel {
 	out := *w
 	out.ids = maps.Clone(w.ids)
 	return &out
