@@ -78,7 +78,7 @@ func TestPlanRefused(t *testing.T) {
 		"samplers: [random]\nsteps: [4]\nn: 8\n---\na: 1":      "more than one document",
 		"samplers: [random]\nsteps: [" + strings.Repeat("4,",
 			99999) + "4]\nseeds: [1,2]\nn: 8": "more than 100000 points",
-		strings.Repeat(" ", maxPlan+1): "want at most",
+		strings.Repeat(" ", maxPlan+1): "plan has more than 1048576 bytes",
 		"samplers: [maskgit]\nsteps: [4]\nn: 8\ncache: [1]": "plan has no cell that can run: " +
 			"maskgit with cache 1: maskgit draws",
 		"samplers: [random]\nsteps: [4]\nn: 8\ntemperatur: [1]": `line 4: unknown key "temperatur" (did you mean temperature?), want one of `,
