@@ -78,7 +78,7 @@ func (p published) recipe() string {
 		}
 		return fmt.Sprintf("greedy(entropy) schedule=floor steps=%d", p.Steps)
 	case "p2_generate":
-		return fmt.Sprintf("greedy(p2(by=likeliest)) schedule=floor steps=%d", p.Steps)
+		return fmt.Sprintf("p2(by=draws) schedule=floor steps=%d temperature=0", p.Steps)
 	case "chat_generate": // ceil(steps/blocks) in each block
 		blocks := (p.New + p.Block - 1) / p.Block
 		return fmt.Sprintf("semi-ar(low-confidence, block=%d) schedule=dllm steps=%d", p.Block,

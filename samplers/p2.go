@@ -9,19 +9,29 @@ import "math"
 type P2 struct {
 	Tau float64 `param:"tau 1e-3..1e3 =1" help:"temperature of the draw"`
 	Eta float64 `param:"eta 1e-9..1e6 =1" help:"weight of open positions; above 1 masks them again more often"`
-	// By likeliest is the most probable token at each, masked or open (Open-dCoder's generate)
-	By string `param:"by tokens|likeliest" help:"rank positions by their tokens, or by the likeliest token at each"`
+
+	// By says which token's probability ranks a position. With tokens, the paper's own, a masked
+	// position has a drawn token and an open one its own. With draws, as in Open-dCoder's
+	// generation_utils.py, an open position too is ranked by a token drawn anew in every step, which
+	// it does not become. With likeliest it is the most probable token at each.
+	By string `param:"by tokens|draws|likeliest" help:"rank by the tokens, by tokens drawn anew at each step, or by the likeliest"`
 }
+
+// draws is the value of By that ranks open positions by fresh draws.
+const draws = "draws"
 
 // Remasks marks that P2 closes positions.
 func (P2) Remasks() {}
 
-// Needs a token at masked positions and the log-probability of open ones.
+// Needs a token at masked positions, and the log-probability of open ones or a token there too.
 func (p P2) Needs(int, int) Need {
 	if p.By == likeliest {
 		return Need{Top: true, OpenTop: true}
 	}
-	return Need{Draw: true, Power: 1 / WithDefaults(p).Tau, OpenLogP: true}
+	need := Need{Draw: true, Power: 1 / WithDefaults(p).Tau}
+	need.OpenDraw = p.By == draws
+	need.OpenLogP = p.By != draws
+	return need
 }
 
 // Choose opens and closes positions.
@@ -40,6 +50,8 @@ func (p P2) Choose(v *View) (Opening, error) {
 			return p.Eta * math.Log(v.OpenP1[open])
 		case open < 0:
 			return v.LogP[i]
+		case p.By == draws:
+			return p.Eta * v.OpenTokenLogP[open]
 		default:
 			return p.Eta * v.OpenLogP[open]
 		}

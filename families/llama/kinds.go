@@ -132,7 +132,7 @@ var kinds = []*kind{
 		return ok
 	},
 		shifted: true, maskText: "<M>",
-		recipe: "p2(by=likeliest) schedule=floor steps=128 temperature=0.5 top-k=200"},
+		recipe: "p2(by=draws) schedule=floor steps=128 temperature=0.5 top-k=200"},
 	// ByteDance-Seed/Stable-DiffCoder-8B-Base, -Instruct: the mask <[MASK_TOKEN]> is the default of
 	// generate_block and in no key
 	{name: "stable-diffcoder", modelTypes: "llama", matches: isStableDiffCoder, defaultBlock: 4,
