@@ -3,6 +3,7 @@ package encoders_test
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/model"
 )
 
 // chatFolder writes a ModernBERT with a tokenizer of single bytes and a chat template that the
@@ -91,4 +93,24 @@ func TestChatOfAnEncoder(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, plain.Recipe)
 	require.Empty(t, plain.Spec().EndTokens)
+}
+
+// Of its special tokens BERT-Chat never draws the mask alone; a ModernBERT draws none of them.
+func TestSpecialTokensOfAnEncoder(t *testing.T) {
+	for kind, drawn := range map[string]bool{"modernbert-chat": true, "modernbert": false} {
+		m, err := unmask.Load(t.Context(), chatFolder(t), unmask.Options{As: kind})
+		require.NoError(t, err)
+		mask := m.Spec().Mask
+		marginals, err := m.Denoiser.Forward(t.Context(), &model.Batch{Size: 1, Length: 4,
+			Tokens: []int32{1, mask, mask, 2}})
+		require.NoError(t, err)
+		err = marginals.Visit([]int32{1, 2}, func(_ int, logits []float32) {
+			for _, special := range []int32{0, 1, 2, 3} { // [UNK], [CLS], [SEP], [PAD]
+				require.Equal(t, drawn, !math.IsInf(float64(logits[special]), -1), "%s %d", kind, special)
+			}
+			require.True(t, math.IsInf(float64(logits[mask]), -1))
+			require.False(t, math.IsInf(float64(logits[5]), -1))
+		})
+		require.NoError(t, err)
+	}
 }

@@ -23,7 +23,8 @@ type tokens struct {
 	// ends are the tokens that end an answer.
 	ends []int32
 
-	// forbidden are never drawn: special tokens, and rows of the head without a token.
+	// forbidden are never drawn: the mask, rows of the head without a token and, of all models but
+	// BERT-Chat, special tokens.
 	forbidden []int32
 }
 
@@ -64,12 +65,11 @@ func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err er
 		k.ends = []int32{int32(*pad)}
 	}
 	for id := range int32(c.VocabRows) {
-		if slices.Contains(k.ends, id) {
-			continue
-		}
-		text, ok := t.Token(id)
-		if !ok || tokenizers.IsSpecial(t, id) || id == c.Mask ||
-			c.family.name == "esm" && slices.Contains(notResidues, text) {
+		text, hasText := t.Token(id)
+		// BERT-Chat's own program lets its special tokens win, and a ban would change the order too.
+		isSpecial := tokenizers.IsSpecial(t, id) && !c.Chat
+		isNoResidue := c.family.name == "esm" && slices.Contains(notResidues, text)
+		if !hasText || isSpecial || id == c.Mask || isNoResidue {
 			k.forbidden = append(k.forbidden, id)
 		}
 	}
@@ -138,7 +138,9 @@ func (k *tokens) setNumbered(f *model.Values, c *Config) error {
 		if id < 0 || id >= c.VocabRows {
 			return fmt.Errorf("config.json: special token is %d, want 0 to %d", id, c.VocabRows-1)
 		}
-		k.forbidden = append(k.forbidden, int32(id))
+		if !c.Chat {
+			k.forbidden = append(k.forbidden, int32(id))
+		}
 	}
 	k.before = []int32{int32(*first)}
 	k.after = []int32{int32(*last)}
