@@ -33,12 +33,12 @@ type Config struct {
 }
 
 // Presets are the published sizes (Deschenaux & Gulcehre 2025, and the hub's jdeschena/sdtt);
-// small is also MDLM's (Sahoo et al. 2024, kuleshov-group/mdlm-owt). Vocabulary: GPT-2's and
-// the mask token.
+// small is also MDLM's (Sahoo et al. 2024, kuleshov-group/mdlm-owt), and large is that of
+// configs/model/dit-orig-large.yaml. Vocabulary: GPT-2's and the mask token.
 var Presets = map[string]Config{
 	"small":  {Hidden: 768, Heads: 12, Blocks: 12, Cond: 128, MLP: 3072, Length: 1024, Vocab: 50258},
 	"medium": {Hidden: 1024, Heads: 16, Blocks: 24, Cond: 128, MLP: 4096, Length: 1024, Vocab: 50258},
-	"large":  {Hidden: 1280, Heads: 20, Blocks: 36, Cond: 128, MLP: 5120, Length: 1024, Vocab: 50258},
+	"large":  {Hidden: 1536, Heads: 16, Blocks: 24, Cond: 128, MLP: 6144, Length: 1024, Vocab: 50258},
 }
 
 // sizes are the sizes of config.json: nested in SDTT's file, flat in MDLM's. A size that the file
@@ -113,7 +113,10 @@ var knownKeys = []model.Settings{
 		RequiredValues: map[string]any{"causal": false, "cfg": false, "diffusion": "absorbing_state",
 			"shift_logits": false}},
 	{Path: "model", KnownKeys: `type hidden_size hidden_dim cond_dim length model_length n_blocks n_heads
-		vocab_size scale_by_sigma tie_word_embeddings`, RequiredValues: map[string]any{"causal": false}},
+		vocab_size scale_by_sigma tie_word_embeddings`,
+		// configs/model/dit-orig-large.yaml of SDTT has causal: True, so the files of its large students
+		// and teachers do too; the class DIT asks for no causal attention whatever it says
+		UnreadKeys: "causal"},
 }
 
 const (

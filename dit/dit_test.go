@@ -3,7 +3,9 @@ package dit_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -318,4 +320,32 @@ func TestWrongWeights(t *testing.T) {
 	require.ErrorContains(t, err, `1 missing: "blocks.1.mlp.2.bias"`)
 	require.ErrorContains(t, err, `"backbone.backbone.extra"`)
 	require.ErrorContains(t, err, `"blocks.2.norm1.weight" is`)
+}
+
+// SDTT's large students and teachers have model.causal true, which their class never reads: the
+// logits are the same, and a note says that the key is ignored.
+func TestACausalKeyIsIgnored(t *testing.T) {
+	logits := func(causal bool) (all [][]float32, notes []string) {
+		p := parity.Open(t, "sdtt-tiny")
+		var config map[string]any
+		require.NoError(t, json.Unmarshal(p.Source.Config, &config))
+		config["model"].(map[string]any)["causal"] = causal
+		data, err := json.Marshal(config)
+		require.NoError(t, err)
+		p.Source.Config = data
+		l, err := model.Load(p.Source, model.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		marginals, err := l.Denoiser.Forward(t.Context(), parity.Batch(make([]int32, 6), []int{1, 6}))
+		require.NoError(t, err)
+		all = make([][]float32, 2)
+		err = marginals.Visit([]int32{0, 5}, func(i int, row []float32) { all[i] = slices.Clone(row) })
+		require.NoError(t, err)
+		return all, l.Info.Notes
+	}
+	want, quiet := logits(false)
+	got, notes := logits(true)
+	require.Equal(t, want, got)
+	const note = "config.json: model.causal: ignored, as in the authors' program, which never reads it"
+	require.NotContains(t, quiet, note)
+	require.Contains(t, notes, note)
 }

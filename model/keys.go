@@ -46,6 +46,10 @@ type Settings struct {
 
 	// RequiredValues has the keys of which the network computes one value only.
 	RequiredValues map[string]any
+
+	// UnreadKeys, separated by blanks, look as if they changed the arithmetic, but the authors' own
+	// program never reads them. A note lists those that a file sets.
+	UnreadKeys string
 }
 
 // CheckKeys returns an error for a key with a value that the network does not compute, and adds a
@@ -54,15 +58,39 @@ func (s *Source) CheckKeys(list ...Settings) error {
 	for _, settings := range list {
 		keys := s.object(settings.Path)
 		known := slices.AppendSeq(strings.Fields(settings.KnownKeys), maps.Keys(settings.RequiredValues))
-		note := unknownKeys(keys, settings.Path, known)
-		if note != "" && !slices.Contains(s.Notes, note) {
-			s.Notes = append(s.Notes, note)
-		}
+		unread := strings.Fields(settings.UnreadKeys)
+		known = append(known, unread...)
+		s.addNote(unknownKeys(keys, settings.Path, known))
+		s.addNote(unreadKeys(keys, settings.Path, unread))
 		if err := RequireValues(keys, settings.Path, settings.RequiredValues); err != nil {
 			return fmt.Errorf("config.json: %w", err)
 		}
 	}
 	return s.checkPlain()
+}
+
+// addNote adds a note that is not empty and not there yet.
+func (s *Source) addNote(note string) {
+	if note != "" && !slices.Contains(s.Notes, note) {
+		s.Notes = append(s.Notes, note)
+	}
+}
+
+// unreadKeys returns a note about those of the listed keys that an object sets, "" if there are
+// none. false and null set nothing.
+func unreadKeys(keys map[string]json.RawMessage, path string, listed []string) string {
+	var set []string
+	for _, key := range listed {
+		value, ok := keys[key]
+		if ok && string(value) != "null" && string(value) != "false" {
+			set = append(set, joinPath(path, key))
+		}
+	}
+	if len(set) == 0 {
+		return ""
+	}
+	return "config.json: " + strings.Join(set, ", ") +
+		": ignored, as in the authors' program, which never reads it"
 }
 
 // checkPlain returns an error for a value of `plain` that no network computes.
