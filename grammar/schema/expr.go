@@ -167,7 +167,8 @@ func (e *expr) shapesTo(depth int) ([]*shape, error) {
 	}
 
 	r.state = computing
-	if r.err = e.spend(schemaCost); r.err == nil {
+	r.err = e.spend(schemaCost)
+	if r.err == nil {
 		r.shapes, r.err = e.computeShapes(depth)
 	}
 	if e.recursive {

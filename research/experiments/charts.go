@@ -76,18 +76,20 @@ func Charts(results []Result, metric string) []Chart {
 // RequireCharts is Charts, with an error if there is nothing to draw.
 func RequireCharts(results []Result, metric string) ([]Chart, error) {
 	charts := Charts(results, metric)
-	switch names := MetricNames(results); {
-	case len(charts) > 0:
+	if len(charts) > 0 {
 		return charts, nil
-	case len(results) == 0:
+	}
+	if len(results) == 0 {
 		return nil, errors.New("no results yet")
-	case metric == "":
+	}
+
+	names := MetricNames(results)
+	if metric == "" {
 		return nil, fmt.Errorf("results have %s, want perplexity or frechet, or the name of another "+
 			"metric", strings.Join(names, ", "))
-	default:
-		return nil, fmt.Errorf("metric is %s, want one of %s", param.Quote(metric),
-			strings.Join(names, ", "))
 	}
+	return nil, fmt.Errorf("metric is %s, want one of %s", param.Quote(metric),
+		strings.Join(names, ", "))
 }
 
 // metricCharts returns the charts of one kind; prefix begins their names.

@@ -58,7 +58,9 @@ func (m *Moments) Add(feature []float32) error {
 		}
 		row[i] = float64(v)
 	}
-	if m.filled++; m.filled == blockRows {
+
+	m.filled++
+	if m.filled == blockRows {
 		m.merge()
 	}
 	return nil

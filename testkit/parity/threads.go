@@ -23,15 +23,20 @@ func CheckThreads(t *testing.T, pack string, refined []int) {
 	n := shape[1]
 	columns := wantShape[2]
 	const sequences = 32
+
+	// The batch repeats the pack's sequences, each time with one more open position.
 	var batch []int32
-	for s := range sequences { // the pack's sequences, with more and more open positions
+	for s := range sequences {
 		batch = append(batch, tokens[s%shape[0]*n:][:n]...)
 		for i := range s / shape[0] {
 			batch[s*n+i] = int32((s + i) % (columns - 1))
 		}
 	}
+
 	for precision := backend.F32; precision <= backend.Int8; precision++ {
-		alone := make([][]float32, sequences) // the logits that every other computation must equal
+		// reference are the logits of each sequence in the first computation, on one thread alone:
+		// every other computation must equal them.
+		var reference [][]float32
 		for _, threads := range []int{1, 2, 3, 16} {
 			l, err := model.Load(p.Source,
 				model.Options{Backend: cpu.New(cpu.Options{Threads: threads}), Precision: precision})
@@ -39,11 +44,11 @@ func CheckThreads(t *testing.T, pack string, refined []int) {
 			m := l.Denoiser.(model.Refiner)
 			for _, size := range []int{1, 2, 7, sequences} {
 				got := runInBatches(t, m, batch, n, size, refined, columns)
+				if reference == nil {
+					reference = got
+				}
 				for i, logits := range got {
-					if alone[i] == nil {
-						alone[i] = logits
-					}
-					require.Equal(t, alone[i], logits, fmt.Sprintf(
+					require.Equal(t, reference[i], logits, fmt.Sprintf(
 						"%v, sequence %d, a batch of %d, %d threads", precision, i, size, threads))
 				}
 			}
@@ -51,8 +56,8 @@ func CheckThreads(t *testing.T, pack string, refined []int) {
 	}
 }
 
-// runInBatches returns the logits of passes over sequences of n tokens, `size` at a time; sequences
-// that do not fill a batch are left out.
+// runInBatches returns the logits of passes over sequences of n tokens, `size` at a time. Sequences
+// that do not fill a last batch are left out, because a smaller batch is another case.
 func runInBatches(t *testing.T, m model.Refiner, tokens []int32, n, size int, refined []int,
 	columns int) (all [][]float32) {
 	for part := range slices.Chunk(tokens, n*size) {
@@ -72,6 +77,7 @@ func runPasses(t *testing.T, m model.Refiner, tokens []int32, size int, refined 
 	got, err := m.Forward(context.Background(), b)
 	require.NoError(t, err)
 	full := Logits(t, got, Count(size*n), columns)
+
 	var rows []int32
 	for s := range size {
 		for _, pos := range refined {
@@ -82,6 +88,7 @@ func runPasses(t *testing.T, m model.Refiner, tokens []int32, size int, refined 
 	got, err = m.Refine(context.Background(), b, rows)
 	require.NoError(t, err)
 	part := Logits(t, got, rows, columns)
+
 	all := make([][]float32, size)
 	for s := range all {
 		k := len(refined) * columns

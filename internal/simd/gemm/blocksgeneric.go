@@ -33,6 +33,17 @@ func multiplyBlocksGo(rows, columns int, unsigned bool) multiplyBlocks {
 		return sum
 	}
 	return func(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, _ uintptr, _ int) {
+		// addRecord adds the products of row i of a record of A with a record of B to part.
+		addRecord := func(part, x, y []float32, i int) {
+			for j := range part {
+				sum := int32(math.Float32bits(x[words*rows+i]))
+				for w := range words {
+					sum = dot(sum, x[w*rows+i], y[w*columns+j])
+				}
+				part[j] = fma(float32(sum), y[words*columns+j], part[j])
+			}
+		}
+
 		sizeA := rows * (words + 1)    // words of a record of A
 		sizeB := columns * (words + 1) // words of a record of B
 		panelWords := records*sizeA + rows
@@ -50,14 +61,7 @@ func multiplyBlocksGo(rows, columns int, unsigned bool) multiplyBlocks {
 				clear(part)
 				x := panelA
 				for r := range records {
-					y := group[r*sizeB:]
-					for j := range part {
-						sum := int32(math.Float32bits(x[words*rows+i]))
-						for w := range words {
-							sum = dot(sum, x[w*rows+i], y[w*columns+j])
-						}
-						part[j] = fma(float32(sum), y[words*columns+j], part[j])
-					}
+					addRecord(part, x, group[r*sizeB:], i)
 					x = x[sizeA:]
 				}
 				if mins != nil {

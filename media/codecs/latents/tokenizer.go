@@ -156,7 +156,8 @@ func readSizes(src *model.Source) (z Sizes, err error) {
 		width     int
 	}{{"vit_enc_model_size", t.EncoderSize, &z.EncHeads, z.EncWidth},
 		{"vit_dec_model_size", t.DecoderSize, &z.DecHeads, z.DecWidth}} {
-		if *v.heads = heads[v.size]; *v.heads == 0 {
+		*v.heads = heads[v.size]
+		if *v.heads == 0 {
 			return z, fmt.Errorf("config.json: %s is %q, want small, base or large", v.key, v.size)
 		}
 		if v.width%*v.heads != 0 {
