@@ -63,8 +63,7 @@ func grammarStep(b *testing.B) func() error {
 	a, err := s.Tokens(v, grammar.TokenOptions{EndTokens: end, FillTokens: end})
 	require.NoError(b, err)
 	q := &constrain.Sequence{Language: &constrain.Language{Tokens: a, EndPosition: positions},
-		Mask:    tokens,
-		Uniform: func(int, int) float64 { return 0.5 }}
+		Mask: tokens}
 	known, rows := make([]int32, positions), make([]int32, positions)
 	for i := range rows {
 		known[i], rows[i] = tokens, int32(i)

@@ -27,8 +27,7 @@ func BenchmarkStep(b *testing.B) {
 	a, err := s.Tokens(v, grammar.TokenOptions{EndTokens: end, FillTokens: end})
 	require.NoError(b, err)
 	q := &constrain.Sequence{Language: &constrain.Language{Tokens: a, EndPosition: positions},
-		Mask:    tokens,
-		Uniform: func(int, int) float64 { return 0.5 }}
+		Mask: tokens}
 	known := make([]int32, positions)
 	rows := make([]int32, positions)
 	for i := range rows {

@@ -376,31 +376,88 @@ func (c *Chain) seekForward(position int) {
 		c.restartForward()
 	}
 	for ; c.forwardAt < position; c.forwardAt++ {
-		i := c.forwardAt
-		next := append(c.spare[:0], make([]float64, len(c.states[i+1]))...)
-		largest := 0.0
-		c.visitLiveEdges(i, func(e grammar.TokenEdge, from int, to int32) {
-			next[to] += c.forward[from] * c.probability(i, e.Set)
-			largest = max(largest, next[to])
-		})
+		next := c.sumsAfter(c.forwardAt, c.forward, c.spare)
 		c.spare = c.forward
-		c.forward = scaleSums(next, largest)
+		c.forward = next
 	}
+}
+
+// sumsAfter returns the sums for the states after position i, given those before it, in the memory
+// of out. A state before it with a sum of 0 is one that the tokens so far do not lead to.
+func (c *Chain) sumsAfter(i int, before, out []float64) []float64 {
+	next := append(out[:0], make([]float64, len(c.states[i+1]))...)
+	largest := 0.0
+	c.setIndexes(i + 1)
+	for from, state := range c.states[i] {
+		if before[from] == 0 {
+			continue
+		}
+		c.visitEdges(i, state, func(e grammar.TokenEdge) {
+			if to := c.indexOf[e.To]; to >= 0 {
+				next[to] += before[from] * c.probability(i, e.Set)
+				largest = max(largest, next[to])
+			}
+		})
+	}
+	c.clearIndexes(i + 1)
+	return scaleReached(next, largest)
+}
+
+// sumsAfterToken is sumsAfter where a token was drawn at position i, which is masked.
+func (c *Chain) sumsAfterToken(i int, token int32, before, out []float64) []float64 {
+	isRead := make([]bool, len(c.l.Sets)) // for each set, whether the token is in it
+	for set, classes := range c.l.Sets {
+		_, isRead[set] = slices.BinarySearch(classes, c.l.Class[token])
+	}
+	next := append(out[:0], make([]float64, len(c.states[i+1]))...)
+	largest := 0.0
+	c.setIndexes(i + 1)
+	for from, state := range c.states[i] {
+		if before[from] == 0 {
+			continue
+		}
+		for _, e := range c.l.Out(state) {
+			if to := c.indexOf[e.To]; to >= 0 && isRead[e.Set] {
+				next[to] += before[from]
+				largest = max(largest, next[to])
+			}
+		}
+	}
+	c.clearIndexes(i + 1)
+	return scaleReached(next, largest)
+}
+
+// scaleReached is scaleSums for sums of which 0 means that a state is not reached.
+func scaleReached(x []float64, largest float64) []float64 {
+	for i := range x {
+		if x[i] > 0 {
+			x[i] = max(x[i]/largest, minSum)
+		}
+	}
+	return x
 }
 
 // Coefficients sets out [classes] to what p_i(v) is multiplied by in the marginal at position i, up
 // to a common factor: the sums of F_i(s) B_(i+1)(t) over edges that read the class. At a position
 // whose token is known it is what any token in its place would have, with the others as they are.
 func (c *Chain) Coefficients(i int, out []float64) []float64 {
+	c.seekForward(i)
+	return c.coefficientsFrom(i, c.forward, out)
+}
+
+// coefficientsFrom is Coefficients with other sums for the states before position i.
+func (c *Chain) coefficientsFrom(i int, before, out []float64) []float64 {
 	out = append(out[:0], make([]float64, c.l.ClassCount)...)
 	sets := make([]float64, len(c.l.Sets))
-	c.seekForward(i)
 	c.setIndexes(i + 1)
 	largest := 0.0
 	for from, state := range c.states[i] {
+		if before[from] == 0 {
+			continue
+		}
 		for _, e := range c.l.Out(state) {
 			if to := c.indexOf[e.To]; to >= 0 {
-				sets[e.Set] += max(c.forward[from]*c.backward[i+1][to], minSum)
+				sets[e.Set] += max(before[from]*c.backward[i+1][to], minSum)
 				largest = max(largest, sets[e.Set])
 			}
 		}
@@ -416,53 +473,9 @@ func (c *Chain) Coefficients(i int, out []float64) []float64 {
 	return out
 }
 
-// pathEdge is an edge that a path takes.
-type pathEdge struct {
-	set int32 // -1: the token is known
-
-	// uniform is what is left of the uniform number that chose the edge, in (0, 1): it is still
-	// free, and chooses the token in the set.
-	uniform float64
-}
-
-// drawPath appends a path drawn from the law; uniform returns a position's number in (0, 1).
-func (c *Chain) drawPath(path []pathEdge, uniform func(i int) float64) []pathEdge {
-	state := c.states[0][0]
-	var weights []float64
-	var edges []grammar.TokenEdge
-	for i := range c.tokens {
-		weights = weights[:0]
-		edges = edges[:0]
-		whole := 0.0
-		c.setIndexes(i + 1)
-		c.visitEdges(i, state, func(e grammar.TokenEdge) {
-			if to := c.indexOf[e.To]; to >= 0 {
-				weight := max(c.backward[i+1][to]*c.probability(i, e.Set), minSum*minSum)
-				weights = append(weights, weight)
-				edges = append(edges, e)
-				whole += weight
-			}
-		})
-		c.clearIndexes(i + 1)
-
-		u := 0.0
-		k := 0
-		if edges[0].Set >= 0 {
-			u = uniform(i) * whole
-			for k < len(edges)-1 && u >= weights[k] {
-				u -= weights[k]
-				k++
-			}
-			u = min(max(u/weights[k], 0x1p-60), 1-0x1p-53)
-		}
-		state = edges[k].To
-		path = append(path, pathEdge{edges[k].Set, u})
-	}
-	return path
-}
-
-// bestPath appends the path of the most probable sequence (Viterbi's algorithm, from the end).
-func (c *Chain) bestPath(path []pathEdge) []pathEdge {
+// bestPath appends the sets that the most probable sequence reads, -1 where a token is known
+// (Viterbi's algorithm, from the end).
+func (c *Chain) bestPath(path []int32) []int32 {
 	type hop struct {
 		set int32
 		to  int32 // index of the state after it
@@ -489,7 +502,7 @@ func (c *Chain) bestPath(path []pathEdge) []pathEdge {
 
 	state := int32(0) // index of the state before position i
 	for i := range n {
-		path = append(path, pathEdge{set: hops[i][state].set})
+		path = append(path, hops[i][state].set)
 		state = hops[i][state].to
 	}
 	return path

@@ -93,8 +93,7 @@ func TestSumsAreBounded(t *testing.T) {
 			var list []*constrain.Sequence
 			sums := new(constrain.SumCache)
 			for range c.sequences {
-				list = append(list, &constrain.Sequence{Language: l, Mask: tokens, Sums: sums,
-					Uniform: func(int, int) float64 { return 0.5 }})
+				list = append(list, &constrain.Sequence{Language: l, Mask: tokens, Sums: sums})
 			}
 			m := constrain.Marginals{Filtered: dense, Raw: dense, Outcomes: tokens, Length: length,
 				Sequence: func(i int) *constrain.Sequence { return list[i] }}

@@ -11,9 +11,4 @@ func NewChain(l *Language, tokens []int32, mask int32, evidence []*Evidence) (*C
 }
 
 // Best returns the sets that the most probable sequence reads; -1 where the token is known.
-func (c *Chain) Best() (sets []int32) {
-	for _, edge := range c.bestPath(nil) {
-		sets = append(sets, edge.set)
-	}
-	return sets
-}
+func (c *Chain) Best() []int32 { return c.bestPath(nil) }

@@ -14,10 +14,6 @@ type Sequence struct {
 	Language *Language
 	Mask     int32
 
-	// Uniform returns a number in (0, 1) for a position that is not drawn, by the number of the
-	// draw.
-	Uniform func(position, draw int) float64
-
 	// Sums are those of all sequences of a pool. If nil, the sequence has its own.
 	Sums *SumCache
 
@@ -35,9 +31,6 @@ type Sequence struct {
 
 	// powers are those that this step or the one before has used.
 	powers []*poweredChain
-
-	// draws counts the draws in the current step.
-	draws int
 }
 
 // poweredChain is the chain for marginals p^power.
@@ -56,8 +49,8 @@ type poweredChain struct {
 	// chain has the sums of the evidence; nil where they are not kept.
 	chain *Chain
 
-	// best is the path of the most probable sequence; empty if it is not computed.
-	best []pathEdge
+	// best are the sets that the most probable sequence reads; empty if it is not computed.
+	best []int32
 }
 
 // SumCache keeps the chains that were used last. The sums over a large language take more memory
@@ -109,10 +102,8 @@ func (q *Sequence) Close() {
 	q.powers = nil
 }
 
-// BeginStep begins a step: draws are counted from it, and powers that the last one did not use are
-// dropped.
+// BeginStep begins a step: powers that the last one did not use are dropped.
 func (q *Sequence) BeginStep() {
-	q.draws = 0
 	q.powers = slices.DeleteFunc(q.powers, func(w *poweredChain) bool {
 		w.idle++
 		if w.idle <= 1 {
@@ -203,6 +194,9 @@ type Marginals struct {
 
 	// Sequence returns a sequence of the batch.
 	Sequence func(index int) *Sequence
+
+	// weights is the memory of draws, [rows][Outcomes].
+	weights []float64
 }
 
 // chain returns the chain of a sequence for a power, with its sums.
@@ -452,29 +446,14 @@ func (m *Marginals) bestTokens(rows, tokens []int32) error {
 		if len(w.best) == 0 {
 			w.best = w.chain.bestPath(w.best)
 		}
-		sets[i] = w.best[position].set
+		sets[i] = w.best[position]
 	}
-	return m.pickFromSets(rows, sets, tokens, pickLargest)
+	return m.pickLargest(rows, sets, tokens)
 }
 
-// pickLargest is a pick of pickFromSets that returns the token with the largest logit.
-func pickLargest(_ int, logits []float32, inSet func(v int) bool) int32 {
-	token := int32(-1)
-	top := math.Inf(-1)
-	for v, x := range logits {
-		if float64(x) > top && inSet(v) {
-			token = int32(v)
-			top = float64(x)
-		}
-	}
-	return token
-}
-
-// pickFromSets sets tokens to what pick returns for the rows whose set is not -1, and to -1 at the
-// others. pick gets the filtered logits or, if it returns -1, those before the filters and then
-// equal ones.
-func (m *Marginals) pickFromSets(rows, sets, tokens []int32, pick func(i int, logits []float32,
-	inSet func(v int) bool) int32) error {
+// pickLargest sets tokens to the most probable ones of sets, -1 for a row whose set is -1. Where
+// the filters left none of a set, they give way.
+func (m *Marginals) pickLargest(rows, sets, tokens []int32) error {
 	var indexes []int
 	for i := range rows {
 		tokens[i] = -1
@@ -488,8 +467,13 @@ func (m *Marginals) pickFromSets(rows, sets, tokens []int32, pick func(i int, lo
 		for _, k := range l.Sets[sets[i]] {
 			isMember[k] = true
 		}
-		inSet := func(v int) bool { return l.Class[v] >= 0 && isMember[l.Class[v]] }
-		tokens[i] = pick(i, logits, inSet)
+		top := math.Inf(-1)
+		for v, x := range logits {
+			if float64(x) > top && l.Class[v] >= 0 && isMember[l.Class[v]] {
+				tokens[i] = int32(v)
+				top = float64(x)
+			}
+		}
 		return tokens[i] >= 0
 	})
 	for _, i := range gaveWay {

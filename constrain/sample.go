@@ -3,70 +3,194 @@ package constrain
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"unmask/model"
 )
 
+// maxWeights bounds the memory of the probabilities that one call of the head computes for draws,
+// in numbers.
+const maxWeights = 1 << 21
+
 // Sample draws tokens at rows from the law of their sequences, those of one sequence together. LogP
 // is the logarithm of the marginal given the language.
 //
-// A whole path through the language is drawn for each sequence, and only the rows that are asked
-// for are taken from it, so that what is drawn now can be completed later.
+// The rows of a sequence are drawn from left to right, each from its marginal given the language
+// and the rows before it, summed over what all other positions may become. So what is drawn can be
+// completed later. A token is found in order of ids, as without a language: neither how the
+// language divides the vocabulary nor which automaton stands for it shows in what is drawn.
 func (m *Marginals) Sample(rows []int32, d *model.Draw) error {
-	power := cmp.Or(d.Power, 1)
-	sets := make([]int32, len(rows))
-	uniform := make([]float64, len(rows))
-	byRow := make(map[int32]int, len(rows))
-	for i, r := range rows {
-		sets[i] = -1
-		byRow[r] = i
-	}
-
-	paths := map[int][]pathEdge{}
-	for i, r := range rows {
-		index, position, inside := m.locate(r)
-		if !inside {
-			continue
+	tokens := slices.Repeat([]int32{-1}, len(rows))
+	masked := m.listMasked(rows, d)
+	var s sequenceDraw
+	perCall := max(1, maxWeights/m.Outcomes)
+	for part := range slices.Chunk(masked, perCall) {
+		power := cmp.Or(d.Power, 1)
+		if err := m.readWeights(rows, part, power); err != nil {
+			return err
 		}
-		path, ok := paths[index]
-		if !ok {
-			w, err := m.chain(index, power)
+		for j, i := range part {
+			index, position, _ := m.locate(rows[i])
+			if s.chain == nil || s.index != index {
+				w, err := m.chain(index, power)
+				if err != nil {
+					return err
+				}
+				s.begin(w.chain, index, position)
+			}
+			s.moveTo(position)
+			token, err := m.drawRow(&s, rows[i], m.weightsOf(j), power, d.Uniform[i])
 			if err != nil {
 				return err
 			}
-			path = m.drawPath(index, w.chain, byRow, d)
-			paths[index] = path
+			tokens[i] = token
+			s.take(token)
 		}
-		sets[i] = path[position].set
-		uniform[i] = path[position].uniform
-		if sets[i] < 0 { // an open position: its token stays
-			d.Token[i] = m.Sequence(index).tokens[position]
-		}
-	}
-
-	tokens := make([]int32, len(rows))
-	err := m.pickFromSets(rows, sets, tokens,
-		func(i int, logits []float32, inSet func(v int) bool) int32 {
-			return drawInSet(logits, power, uniform[i], inSet)
-		})
-	if err != nil {
-		return err
 	}
 	return m.finishDraw(rows, tokens, d)
 }
 
-// drawPath draws a path for a sequence. Rows that are asked for use their own uniform numbers, the
-// sequence's other positions those of Sequence.Uniform. byRow is the index of each row in d.
-func (m *Marginals) drawPath(index int, c *Chain, byRow map[int32]int, d *model.Draw) []pathEdge {
-	q := m.Sequence(index)
-	q.draws++
-	return c.drawPath(nil, func(k int) float64 {
-		position := q.Language.FirstPosition + k
-		if i, ok := byRow[int32(index*m.Length+position)]; ok {
-			return d.Uniform[i]
+// listMasked returns the indexes of rows that are masked positions of languages, in ascending order
+// of rows. The token of an open position stays.
+func (m *Marginals) listMasked(rows []int32, d *model.Draw) (masked []int) {
+	for i, row := range rows {
+		index, position, inside := m.locate(row)
+		if !inside {
+			continue
 		}
-		return q.Uniform(position, q.draws)
+		q := m.Sequence(index)
+		if token := q.tokens[position]; token != q.Mask {
+			d.Token[i] = token
+			continue
+		}
+		masked = append(masked, i)
+	}
+	slices.SortFunc(masked, func(i, j int) int { return cmp.Compare(rows[i], rows[j]) })
+	return masked
+}
+
+// readWeights sets weights to the probabilities p^power of the rows with some indexes, up to a
+// factor for each row.
+func (m *Marginals) readWeights(rows []int32, indexes []int, power float64) error {
+	if n := len(indexes) * m.Outcomes; len(m.weights) < n {
+		m.weights = make([]float64, n)
+	}
+	asked := make([]int32, len(indexes))
+	for j, i := range indexes {
+		asked[j] = rows[i]
+	}
+	return m.Filtered.Visit(asked, func(j int, logits []float32) {
+		setWeights(m.weightsOf(j), logits, power)
 	})
+}
+
+// weightsOf returns the weights of row j of the latest call.
+func (m *Marginals) weightsOf(j int) []float64 {
+	return m.weights[j*m.Outcomes : (j+1)*m.Outcomes]
+}
+
+// setWeights sets weights to p^power, 1 for the most probable token; all are 0 if none is possible.
+func setWeights(weights []float64, logits []float32, power float64) {
+	logits = logits[:len(weights)]
+	top := float64(slices.Max(logits))
+	if math.IsInf(top, -1) {
+		clear(weights)
+		return
+	}
+	for v, x := range logits {
+		weights[v] = math.Exp(power * (float64(x) - top))
+	}
+}
+
+// drawRow draws a row's token, given its weights. Where the filters left nothing that the language
+// allows, they give way.
+func (m *Marginals) drawRow(s *sequenceDraw, row int32, weights []float64, power, uniform float64) (
+	int32, error) {
+	coefficients := s.chain.coefficientsFrom(s.position, s.sums, nil)
+	class := s.chain.l.Class
+	if token := drawToken(weights, coefficients, class, uniform); token >= 0 {
+		return token, nil
+	}
+	m.Sequence(s.index).FilterOverruled++
+	err := m.Raw.Visit([]int32{row}, func(_ int, logits []float32) {
+		setWeights(weights, logits, power)
+	})
+	if err != nil {
+		return -1, err
+	}
+	if token := drawToken(weights, coefficients, class, uniform); token >= 0 {
+		return token, nil
+	}
+	for v := range weights {
+		weights[v] = 1
+	}
+	return drawToken(weights, coefficients, class, uniform), nil
+}
+
+// drawToken multiplies weights by the coefficients of their classes, and returns the first token at
+// which their cumulative sum exceeds uniform times the whole; -1 if all are 0.
+func drawToken(weights, coefficients []float64, class []int32, uniform float64) int32 {
+	whole := 0.0
+	for v, k := range class[:len(weights)] {
+		if k < 0 {
+			weights[v] = 0
+			continue
+		}
+		weights[v] *= coefficients[k]
+		whole += weights[v]
+	}
+
+	token := int32(-1)
+	target := uniform * whole
+	for v, x := range weights {
+		if x > 0 {
+			token = int32(v)
+			target -= x
+			if target < 0 {
+				break
+			}
+		}
+	}
+	return token
+}
+
+// sequenceDraw draws tokens of one sequence, from left to right.
+type sequenceDraw struct {
+	chain *Chain
+	index int
+
+	// position is the next one in the language, and sums has, for each of the chain's states before
+	// it, the probability of what was drawn with an end in that state, up to a factor.
+	position int
+	sums     []float64
+	spare    []float64
+}
+
+// begin begins with the first position that is drawn of a sequence.
+func (s *sequenceDraw) begin(c *Chain, index, position int) {
+	c.seekForward(position)
+	s.chain = c
+	s.index = index
+	s.position = position
+	s.sums = append(s.sums[:0], c.forward...)
+}
+
+// moveTo goes past positions that are not drawn.
+func (s *sequenceDraw) moveTo(position int) {
+	for ; s.position < position; s.position++ {
+		s.advance(s.chain.sumsAfter(s.position, s.sums, s.spare))
+	}
+}
+
+// take goes past a position at which a token was drawn.
+func (s *sequenceDraw) take(token int32) {
+	s.advance(s.chain.sumsAfterToken(s.position, token, s.sums, s.spare))
+	s.position++
+}
+
+func (s *sequenceDraw) advance(next []float64) {
+	s.spare = s.sums
+	s.sums = next
 }
 
 // finishDraw draws the rows outside of languages, and sets LogP.
@@ -94,38 +218,4 @@ func (m *Marginals) finishDraw(rows, tokens []int32, d *model.Draw) error {
 		d.LogP[i] = min(float64(logits[d.Token[i]])-s.LogSum[0], 0)
 	})
 	return cmp.Or(err, fault.err())
-}
-
-// drawInSet draws a token of a set from p^power, -1 if all have no probability.
-func drawInSet(logits []float32, power, uniform float64, inSet func(v int) bool) int32 {
-	top := math.Inf(-1)
-	for v, x := range logits {
-		if inSet(v) {
-			top = max(top, float64(x))
-		}
-	}
-	if math.IsInf(top, -1) {
-		return -1
-	}
-	weight := func(x float32) float64 { return math.Exp(power * (float64(x) - top)) }
-	whole := 0.0
-	for v, x := range logits {
-		if inSet(v) {
-			whole += weight(x)
-		}
-	}
-
-	token := int32(-1)
-	target := uniform * whole
-	for v, x := range logits {
-		w := weight(x)
-		if w > 0 && inSet(v) {
-			token = int32(v)
-			target -= w
-			if target < 0 {
-				break
-			}
-		}
-	}
-	return token
 }

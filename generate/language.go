@@ -63,11 +63,7 @@ func (m *member) newGrammarState(sums *constrain.SumCache) *constrain.Sequence {
 	if m.Language == nil {
 		return nil
 	}
-	return &constrain.Sequence{Language: m.Language, Mask: m.mask, Sums: sums,
-		Uniform: func(position, draw int) float64 {
-			words := m.randomStream().Words(position, philox.Unseen, draw)
-			return (float64(words[0]) + 0.5) / (1 << 32)
-		}}
+	return &constrain.Sequence{Language: m.Language, Mask: m.mask, Sums: sums}
 }
 
 // addGrammarRows adds the masked positions of a member's language that the pass computes. Unlike a

@@ -13,7 +13,6 @@ const (
 	Reorder            // a second, independent noise for ranking
 	Remask             // chooses which open positions close
 	Setup              // before the first step
-	Unseen             // positions that a draw under a grammar passes over, by the draw's number
 )
 
 // The multipliers of a round and the steps of its keys.
