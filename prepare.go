@@ -22,10 +22,11 @@ import (
 //   - defaults: parameters that r does not override are those of the model's published run or, if
 //     it has none, of its kind; steps are then at most one for each masked position, and one for
 //     a list of choices that differ in one token;
-//   - lengths: without Length or MaxTokens, a text with holes has its own length. An answer to
-//     messages and, for models of more than 1024 positions, what follows a prompt or nothing have
-//     [ReplyLength] tokens, or as many as the model has positions left. Every other sequence has
-//     the model's length.
+//   - lengths: without Length or Canvas, a text with holes has its own length. An answer to
+//     messages and, for models of more than 1024 positions, what follows a prompt or nothing begin
+//     on AnswerLength positions, or as many as MaxTokens or the model leave. What follows a prompt
+//     of a model without an end token is no answer, and fills MaxTokens positions. Every other
+//     sequence has the model's length.
 //
 // An error is a *param.Error that names the field, as a flag is named, or has such a cause; others
 // are about the model or about files. ctx ends the compilation of a grammar and the encoding of
@@ -126,12 +127,19 @@ func (m *Model) setKnown(q *generate.Request, r *Request,
 	case m.Text != nil:
 		q.Known, q.EndTokens, err = m.textTokens(r)
 	case r.MaxTokens != 0:
-		return &param.Error{Name: "max-tokens", Found: fmt.Sprint(r.MaxTokens),
-			Want: "none: the model makes no text", Reason: param.Unsupported}
+		return refuseWithoutText("max-tokens", r.MaxTokens)
+	case r.Canvas != 0:
+		return refuseWithoutText("canvas", r.Canvas)
 	default:
 		q.Known = r.Tokens
 	}
 	return err
+}
+
+// refuseWithoutText returns the refusal of a number of tokens for a model that makes no text.
+func refuseWithoutText(name string, tokens int) error {
+	return &param.Error{Name: name, Found: fmt.Sprint(tokens), Want: "none: the model makes no text",
+		Reason: param.Unsupported}
 }
 
 // setRecipe sets the recipe of a sequence with a number of masked positions: the published one or
@@ -273,6 +281,10 @@ func (r *Request) check(m *Model) error {
 		return &param.Error{Name: "end", Found: param.Quote(r.End), Want: "it with min-length or cut",
 			Reason: param.NoEffect}
 	}
+	if r.Canvas != 0 && (r.MaxTokens != 0 || r.Infill != "") {
+		return &param.Error{Name: "canvas", Found: fmt.Sprint(r.Canvas),
+			Want: "none with max-tokens or holes", Reason: param.NoEffect}
+	}
 	if err := generate.CheckTokens("tokens", r.Tokens, m.Spec()); err != nil {
 		return param.WithName("tokens", err)
 	}
@@ -326,17 +338,23 @@ func (m *Model) textTokens(r *Request) (tokens, endTokens []int32, err error) {
 		return nil, nil, err
 	}
 
-	usual := 0 // all that is left
-	if r.Messages != nil || m.Spec().DefaultLength() < m.Spec().Length() {
-		usual = ReplyLength
-	}
-	masks, err := t.FillCount(prompt.Room{
+	room := prompt.Room{
 		Field:  field,
 		Taken:  len(known) + len(after),
 		Length: r.Length,
 		Fill:   r.MaxTokens,
-		Usual:  usual,
-	})
+	}
+	if r.Messages != nil || m.Spec().DefaultLength() < m.Spec().Length() {
+		room.Usual = m.AnswerLength
+	}
+	if m.mayGrow(r) { // more positions than usual only where the answer has no end on these
+		room.Fill = min(room.Fill, room.Usual)
+	}
+	if r.Canvas != 0 {
+		room.Fill = r.Canvas
+		room.FillField = "canvas"
+	}
+	masks, err := t.FillCount(room)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -350,10 +368,20 @@ func (m *Model) textTokens(r *Request) (tokens, endTokens []int32, err error) {
 	return tokens, endTokens, nil
 }
 
+// mayGrow reports whether what is filled in is an answer, which an end token ends, and not a hole
+// or a text of some length.
+func (m *Model) mayGrow(r *Request) bool {
+	spec := m.Spec()
+	if spec.Fixed || r.Length != 0 || r.Canvas != 0 || r.hasSuffix() {
+		return false
+	}
+	return r.Messages != nil || len(spec.EndTokens) > 0 && spec.DefaultLength() < spec.Length()
+}
+
 // isWhole reports whether the request's Tokens are a whole sequence, masks among them, which
 // nothing else changes.
 func (r *Request) isWhole(spec model.Spec) bool {
-	if r.Messages != nil || r.MaxTokens != 0 || r.hasSuffix() {
+	if r.Messages != nil || r.MaxTokens != 0 || r.Canvas != 0 || r.hasSuffix() {
 		return false
 	}
 	hasLength := r.Length != 0 && r.Length != len(r.Tokens)

@@ -96,8 +96,12 @@ type Request struct {
 	// Length is a number of positions, without tokens around the text; 0: see Prepare.
 	Length int `json:"length,omitempty"`
 
-	// MaxTokens is the most positions to fill; 0: those of Length.
+	// MaxTokens bounds the tokens to fill; 0: see Prepare. An answer begins on no more positions than
+	// without a bound. What is no answer fills as many positions.
 	MaxTokens int `json:"max_tokens,omitempty"`
+
+	// Canvas is the number of positions to fill, exactly; 0: see Prepare.
+	Canvas int `json:"canvas,omitempty"`
 
 	Seed uint64 `json:"seed,omitempty"`
 

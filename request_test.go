@@ -98,7 +98,13 @@ func TestUsualLength(t *testing.T) {
 		{"dream-tiny-bf16", 131072, unmask.Request{Tokens: []int32{4, 5}}, 128},
 		{"dream-tiny-bf16", 131072, unmask.Request{Tokens: make([]int32, 131070)}, 2},
 		{"dream-tiny-bf16", 131072, unmask.Request{Tokens: []int32{4, 150}, Length: 2}, 1},
-		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", MaxTokens: 500}, 500},
+		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", MaxTokens: 500}, 128}, // an answer
+		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", MaxTokens: 50}, 50},
+		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", Canvas: 500}, 500},
+		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", Suffix: "b", MaxTokens: 500},
+			500},
+		// without an end token
+		{"modernbert-tiny", 8192, unmask.Request{Tokens: []int32{9}, MaxTokens: 500}, 500},
 		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", Length: 2000}, 1999},
 		{"dream-tiny-bf16", 131072, unmask.Request{Infill: "a[3]b"}, 3},
 		{"sdar-tiny", 32768, unmask.Request{Prompt: "a b"}, 128},
@@ -116,6 +122,34 @@ func TestUsualLength(t *testing.T) {
 			require.LessOrEqual(t, q.Steps, c.fill)
 		})
 	}
+}
+
+// A bound at or above the usual length of an answer prepares what no bound does, and a lower one is
+// the number of positions.
+func TestBoundsLayOutNothing(t *testing.T) {
+	m, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{Threads: 1})
+	require.NoError(t, err)
+	rapid.Check(t, func(t *rapid.T) {
+		r := requesttest.DrawChat(t)
+		r.Length = 0
+		r.MaxTokens = 0
+		free, err := m.Prepare(t.Context(), r)
+		if err != nil {
+			return
+		}
+		usual := m.Spec().CountMasked(free.Known)
+		r.MaxTokens = rapid.IntRange(1, 5000).Draw(t, "bound")
+		bounded, err := m.Prepare(t.Context(), r)
+		if r.MaxTokens < usual {
+			if err == nil { // it has no room for the shortest call or for the steps
+				require.Equal(t, r.MaxTokens, m.Spec().CountMasked(bounded.Known))
+			}
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, free.Known, bounded.Known)
+		require.Equal(t, free.Recipe.String(), bounded.Recipe.String())
+	})
 }
 
 // What a request becomes does not depend on whether it was JSON on the way.

@@ -109,6 +109,9 @@ type Model struct {
 	Recipe  string
 	Presets map[string]string
 
+	// AnswerLength is the number of positions on which an answer begins.
+	AnswerLength int
+
 	// Classes are the names of its classes, where they have names.
 	Classes []string
 
@@ -139,6 +142,7 @@ func NewModel(l *model.Loaded, device backend.Backend, src *model.Source) *Model
 		Presets:  l.Presets,
 		Classes:  l.Classes,
 
+		AnswerLength:      cmp.Or(l.AnswerLength, ReplyLength),
 		kind:              cmp.Or(l.Kind, model.KindTokens),
 		templateVariables: l.Variables,
 	}

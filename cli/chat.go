@@ -74,14 +74,7 @@ column for each character, so wide ones, such as Chinese, may be shown in the wr
 	f.deviceFlags.register(cmd.Flags(), "demo")
 	f.samplingFlags.registerRecipe(cmd.Flags())
 	addSeedFlag(cmd.Flags(), &f.seed, "seed of the first answer; each later one has the next")
-	flags.Int(cmd.Flags(), &f.maxTokens, param.Param{
-		Name:    "max-tokens",
-		Min:     1,
-		Max:     1 << 30,
-		Zero:    "the default of 128",
-		Default: "0",
-		Help:    "most tokens of an answer, 0 for the default of 128",
-	})
+	flags.MaxTokens(cmd.Flags(), &f.maxTokens)
 	cmd.Flags().StringVar(&f.system, "system", "", "the system message")
 	f.variables.Register(cmd.Flags())
 	addKeepFlag(cmd.Flags(), &f.keepGB, "answers")

@@ -58,8 +58,8 @@ with its kind and answer:
 
 The table has right answers with a 95 % interval of Wilson, full passes an answer, tokens a pass and
 a second. After an interruption the same command continues. See docs/evaluation.md.`,
-		Example: `  unmask eval tasks waiting-line.jsonl --model DIR --sampler confidence,p2 --steps 8,16,32 --max-tokens 32
-  unmask eval tasks gsm8k.jsonl --model DIR --steps 256 --max-tokens 256 --json`,
+		Example: `  unmask eval tasks waiting-line.jsonl --model DIR --sampler confidence,p2 --steps 8,16,32 --length 32
+  unmask eval tasks gsm8k.jsonl --model DIR --steps 256 --length 256 --json`,
 		Args: exactArgs(1, "a FILE.jsonl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), cmd.Flags(), args[0])
@@ -73,15 +73,16 @@ a second. After an interruption the same command continues. See docs/evaluation.
 func (f *evalTasksFlags) registerFlags(s *pflag.FlagSet) {
 	f.deviceFlags.register(s, "demo")
 	f.methodFlags.register(s, "the model's own", "the model's own")
-	flags.Length(s, &f.task.Base.Length)
-	flags.Int(s, &f.task.Base.MaxTokens, param.Param{
-		Name:    "max-tokens",
+	flags.Int(s, &f.task.Base.Canvas, param.Param{
+		Name:    "length",
 		Min:     1,
 		Max:     1 << 20,
-		Zero:    "those of --length",
+		Zero:    "the usual one",
 		Default: "0",
-		Help:    "tokens of an answer, at most",
+		Help: "positions of an answer, exactly, as published protocols have them (LLaDA's gen_length); " +
+			"0 for the usual number and --max-tokens",
 	})
+	flags.MaxTokens(s, &f.task.Base.MaxTokens)
 	flags.Int(s, &f.batch, param.Param{
 		Name:    "batch",
 		Min:     1,
@@ -108,6 +109,9 @@ func (f *evalTasksFlags) registerFlags(s *pflag.FlagSet) {
 func (f *evalTasksFlags) run(ctx context.Context, set *pflag.FlagSet, name string) error {
 	if err := cmp.Or(f.Hub.Check(set, nil, true, ""), checkFile("--out", f.out)); err != nil {
 		return err
+	}
+	if f.task.Base.Canvas != 0 && f.task.Base.MaxTokens != 0 {
+		return usagef("--length and --max-tokens together, want one of them")
 	}
 	if filepath.Clean(name) == filepath.Clean(f.out) {
 		return usagef("--out is %s, the file of tasks, want another", f.out)

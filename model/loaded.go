@@ -1,6 +1,10 @@
 package model
 
-import "unmask/tokenizers"
+import (
+	"fmt"
+
+	"unmask/tokenizers"
+)
 
 // Kind names what a model's sequences encode.
 type Kind string
@@ -41,6 +45,10 @@ type Loaded struct {
 	// Recipe is the run that the model was published with, in the syntax of generate.ParseRecipe;
 	// "" means the defaults of its kind. A config.json has the last word, by its key unmask_recipe.
 	Recipe string
+
+	// AnswerLength is the usual number of tokens of an answer, on which it begins; 0:
+	// DefaultTextLength. A config.json has the last word, by its key unmask_answer_length.
+	AnswerLength int
 
 	// Presets are other published runs by name; "fid" is the authors' evaluation.
 	Presets map[string]string
@@ -117,7 +125,14 @@ func (l *Loaded) complete(src *Source, o Options) error {
 		return nil
 	}
 	config := struct {
-		Recipe *string `json:"unmask_recipe"`
-	}{&l.Recipe}
-	return DecodeConfig(src, &config)
+		Recipe       *string `json:"unmask_recipe"`
+		AnswerLength *int    `json:"unmask_answer_length"`
+	}{&l.Recipe, &l.AnswerLength}
+	if err := DecodeConfig(src, &config); err != nil {
+		return err
+	}
+	if l.AnswerLength < 0 {
+		return fmt.Errorf("config.json: unmask_answer_length is %d, want 1 or more", l.AnswerLength)
+	}
+	return nil
 }

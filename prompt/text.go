@@ -7,6 +7,7 @@
 package prompt
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -237,6 +238,10 @@ type Room struct {
 	// Fill is the wanted number of positions to fill; 0: none is wanted.
 	Fill int
 
+	// FillField names the part of a request that gives Fill, if it must be kept exactly; "" for
+	// max-tokens, of which no more counts than there is room for.
+	FillField string
+
 	// Usual is the number of positions to fill where neither Length nor Fill says it; 0: all that
 	// are left.
 	Usual int
@@ -268,12 +273,12 @@ func (t *Text) FillCount(r Room) (int, error) {
 		return r.Usual, nil
 	}
 
-	refusal := &param.Error{Name: "max-tokens", Found: fmt.Sprint(r.Fill)}
+	refusal := &param.Error{Name: cmp.Or(r.FillField, "max-tokens"), Found: fmt.Sprint(r.Fill)}
 	switch {
 	case r.Length > 0:
 		refusal.Want = "none beside a length"
 		refusal.Reason = param.NoEffect
-	case r.Fill < 0:
+	case r.Fill < 0 || r.Fill > left && r.FillField != "":
 		refusal.Want = fmt.Sprintf("1 to %d", left)
 	case r.Fill < left && t.spec.Fixed:
 		refusal.Want = fmt.Sprintf("%d: this model has no other length", left)

@@ -21,6 +21,9 @@ type Text struct {
 	// Length is --length, 0 for the model's.
 	Length int
 
+	// MaxTokens is --max-tokens, 0 for no bound.
+	MaxTokens int
+
 	// Inputs are those of --prompts, which Check reads. A caller without the flag may set them.
 	Inputs []unmask.Input
 
@@ -36,6 +39,7 @@ type Text struct {
 func (t *Text) Register(f *pflag.FlagSet) {
 	t.Constraints.Register(f)
 	Length(f, &t.Length)
+	MaxTokens(f, &t.MaxTokens)
 	f.StringVar(&t.prompt, "prompt", "",
 		"text that every sample begins with; - reads it from standard input")
 	f.StringVar(&t.infill, "infill", "",
@@ -76,6 +80,19 @@ func Length(f *pflag.FlagSet, length *int) {
 	})
 }
 
+// MaxTokens adds --max-tokens.
+func MaxTokens(f *pflag.FlagSet, tokens *int) {
+	Int(f, tokens, param.Param{
+		Name:    "max-tokens",
+		Min:     1,
+		Max:     1 << 30,
+		Zero:    "no bound",
+		Default: "0",
+		Help: "most tokens of an answer, 0 for no bound; of what is no answer, as after the prompt " +
+			"of a model without an end token, the number of tokens",
+	})
+}
+
 // Check returns an error for flags that exclude each other, and reads standard input and --prompts
 // if needed.
 func (t *Text) Check(f *pflag.FlagSet) (err error) {
@@ -100,6 +117,8 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 		return Usagef("--chat or --messages with --prompt or --infill, want one of them")
 	case t.tokensIn != "" && (prompted || t.chat.hasMessages()):
 		return Usagef("--tokens-in with another prompt, want one of them")
+	case t.tokensIn != "" && t.MaxTokens != 0:
+		return Usagef("--tokens-in with --max-tokens, want --length")
 	case t.prompts == "":
 		return nil
 	}
@@ -125,6 +144,7 @@ func (t *Text) Request(m *unmask.Model,
 		Infill:      t.infill,
 		Special:     t.special,
 		Length:      t.Length,
+		MaxTokens:   t.MaxTokens,
 		Overrides:   overrides,
 		Constraints: t.Constraints.Constraints,
 	}

@@ -239,7 +239,7 @@ func (t *task) prepareRequest(ctx context.Context, it *Item, p experiments.Point
 			base.Overrides[row.Name] = text
 		}
 	}
-	r, _, err := it.Input.ApplyTo(base)
+	r, err := it.requestOver(base)
 	if err != nil {
 		return q, err
 	}
@@ -256,10 +256,20 @@ func (t *task) prepareRequest(ctx context.Context, it *Item, p experiments.Point
 	return q.Check(t.model.Denoiser)
 }
 
+// requestOver returns an item's request, with what it leaves out from base. Holes and a bound of
+// the item's own replace the number of positions of base's answers.
+func (it *Item) requestOver(base unmask.Request) (unmask.Request, error) {
+	r, _, err := it.Input.ApplyTo(base)
+	if r.Infill != "" || r.MaxTokens != 0 {
+		r.Canvas = 0
+	}
+	return r, err
+}
+
 // readAnswer returns what was written: of an infill the whole text, otherwise what follows the
 // prompt; and the number of its tokens with the one that ends it.
 func (t *task) readAnswer(it *Item, q generate.Request, tokens []int32) (text string, n int) {
-	r, _, _ := it.Input.ApplyTo(t.base)
+	r, _ := it.requestOver(t.base)
 	answer := t.model.AnswerOf(&r, &q)
 	if r.Infill != "" {
 		return answer.Render(tokens).Text, t.model.Spec().CountMasked(q.Known)
@@ -275,12 +285,13 @@ func (t *task) choose(ctx context.Context, index int, seed uint64) (best choice,
 		return c, nil
 	}
 	it := &t.items[index]
-	r, _, err := it.Input.ApplyTo(t.base)
+	r, err := it.requestOver(t.base)
 	if err != nil {
 		return best, err
 	}
 	spec := t.model.Spec()
 	r.Length = 0
+	r.Canvas = 0
 	if !spec.Fixed { // a choice brings its own positions
 		r.MaxTokens = 1
 	}

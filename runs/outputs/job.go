@@ -68,6 +68,8 @@ func Prepare(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []un
 func prepareLongest(ctx context.Context, m *unmask.Model, r unmask.Request,
 	positions int) (generate.Request, error) {
 	r.Length = positions - m.Spec().SpecialCount()
+	r.MaxTokens = 0
+	r.Canvas = 0
 	r.MinLength = 0
 	r.End = ""
 	r.Cut = false

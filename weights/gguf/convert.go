@@ -174,6 +174,9 @@ func (c *converter) addTokenKeys(keys []Key) ([]Key, error) {
 			len(endKeys))
 	}
 
+	if c.hasConfig(answerName) {
+		keys = append(keys, Key{answerKey, uint32(c.configSize(answerName))})
+	}
 	if c.hasConfig("mask_token_id") {
 		keys = append(keys, Key{"tokenizer.ggml.mask_token_id", c.configIDs("mask_token_id")[0]})
 	}

@@ -57,7 +57,8 @@ func lladaFolder(t *testing.T) (dir string, values map[string][]float32) {
 	}
 	require.NoError(t, weights.WriteFile(filepath.Join(dir, "model.safetensors"), all, nil))
 	config := `{"model_type":"llada","d_model":256,"n_layers":2,"n_heads":4,"n_kv_heads":2,"mlp_hidden_size":512,"vocab_size":470,
-		"max_sequence_length":64,"rms_norm_eps":1e-5,"rope_theta":5e5,"mask_token_id":464,"eos_token_id":461}`
+		"max_sequence_length":64,"rms_norm_eps":1e-5,"rope_theta":5e5,"mask_token_id":464,"eos_token_id":461,
+		"unmask_answer_length":24}`
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600))
 	return dir, values
 }
@@ -91,6 +92,7 @@ func TestConvert(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(config), `"n_kv_heads":2`)
 		require.Contains(t, string(config), `"mask_token_id":464`)
+		require.Contains(t, string(config), `"unmask_answer_length":24`)
 		require.Len(t, set.Names(), len(values))
 		for name, want := range values {
 			got, ok := set.Get(name)

@@ -223,8 +223,12 @@ const (
 	kindKey         = "diffusion.model_type" // for architectures that are not diffusion alone
 	blockKey        = "diffusion.block_size"
 	expandKey       = "diffusion.expand_token_id"
+	answerKey       = "diffusion.answer_length" // which llama.cpp does not read
 	tokensKey       = "tokenizer.ggml.tokens"
 )
+
+// answerName is the name in config.json of what answerKey says.
+const answerName = "unmask_answer_length"
 
 // endKeys have the tokens at any of which llama.cpp ends a text: of the text, of a turn and of a
 // message (llama-vocab.cpp, special_eog_ids).
@@ -282,6 +286,9 @@ func (f *File) readModel() (config []byte, set *weights.Set, err error) {
 	k.tiedHead = !hasHead
 	values := k.readSizes(family)
 	maps.Copy(values, family.writeConfig(k))
+	if k.Has(answerKey) {
+		values[answerName] = k.naturalInt(answerKey)
+	}
 	k.checkOtherKeys(family, values)
 	if k.err != nil {
 		return nil, nil, k.err
