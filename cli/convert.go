@@ -31,7 +31,8 @@ func newConvert() *cobra.Command {
 FILE is MAGE's .pth, Lightning's .ckpt of SDTT or MDLM, fairseq's RoBERTa with its dict.txt beside it,
 or a plain state dict of these. It may be a folder with config.json and pytorch_model.bin, or its
 shards, of any network: then the vocabulary is copied too, and what sentence-transformers does after
-the network. Element types are kept. Nothing that the file names is called, and memory does not grow.
+the network. Of a file with averaged weights (EMA) too these are taken, as authors run them, and
+config.json says so; averages in a file of their own are converted by its name. Element types are kept. Nothing that the file names is called, and memory does not grow.
 
 With --quantize, DIR is a LLaDA, Dream, DreamOn, WeDLM or Nemotron-Labs-Diffusion as their authors
 publish it, and OUT.gguf is written as llama.cpp's converter would: q8_0 has 8.5 bits a weight, q4_k_m
@@ -44,6 +45,8 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 			if quantize != "" || gguf.IsFileName(args[1]) {
 				types := strings.Join(gguf.Mixtures(), " or ")
 				switch {
+				case cmd.Flags().Changed("weights"):
+					return usagef("--weights has no effect with --quantize, want a checkpoint of PyTorch")
 				case quantize == "":
 					return usagef("--quantize is missing, want %s", types)
 				case !slices.Contains(gguf.Mixtures(), quantize):
@@ -76,6 +79,8 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 			Default: "0",
 			Help:    "like --heads, for the decoder",
 		})
+	cmd.Flags().StringVar(&o.Weights, "weights", "", "of a checkpoint with two sets of weights: ema, "+
+		"the moving average (default), or raw")
 	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "replace a model in DIR, or OUT.gguf")
 	cmd.Flags().StringVar(&quantize, "quantize", "", "write a GGUF file of this type: q8_0 or q4_k_m")
 	return cmd

@@ -29,7 +29,7 @@ var harmless = strings.Fields(`
 	encoder_no_repeat_ngram_size diversity_penalty early_stopping bad_words_ids forced_bos_token_id
 	forced_eos_token_id begin_suppress_tokens suppress_tokens remove_invalid_values output_scores
 	exponential_decay_length_penalty tf_legacy_loss tie_encoder_decoder cross_attention_hidden_size
-	training unmask_answer_length unmask_recipe`)
+	training unmask_answer_length unmask_recipe unmask_weights`)
 
 // plain are keys that any config.json may have, with the value at which they say nothing.
 var plain = map[string]any{"quantization_config": map[string]any{},

@@ -25,11 +25,15 @@ type Options struct {
 	// means 16, or 32 for LlamaGen's tokenizer of 8x8 pixels per code.
 	Grid int
 
+	// Weights is the set of weights to take from a checkpoint that has two, one of WeightSets; ""
+	// means the averaged ones. Where a checkpoint has one set, AveragedWeights is refused.
+	Weights string
+
 	// Overwrite replaces an existing model in the folder.
 	Overwrite bool
 
-	// Logf, if not nil, is called with a line about what is left out: NumPy arrays, and tensors that
-	// no dictionary or list holds.
+	// Logf, if not nil, is called with a line about what is left out: NumPy arrays, tensors that no
+	// dictionary or list holds, and the set of weights that was not taken.
 	Logf func(format string, args ...any)
 }
 
@@ -47,7 +51,8 @@ const (
 // src is a PyTorch checkpoint, or a folder of transformers with config.json and pytorch_model.bin
 // or its shards; weights.CompanionFiles are copied. MAGE, SDTT or MDLM, Halton-MaskGIT, LlamaGen's
 // tokenizer and fairseq's RoBERTa are recognised by their tensors, which also give the sizes; any
-// other checkpoint needs a config.json beside it. The state of an optimiser is left out.
+// other checkpoint needs a config.json beside it. The state of an optimiser is left out. Of a file
+// with averaged weights too, Options.Weights says which are taken, and config.json what was.
 func Convert(ctx context.Context, src, dir string, o Options) error {
 	if info, err := os.Stat(src); err == nil && info.IsDir() {
 		return convertFolder(ctx, src, dir, o)
@@ -65,6 +70,10 @@ func Convert(ctx context.Context, src, dir string, o Options) error {
 
 // writeConverted writes the model of a checkpoint file. src is the file's path.
 func (c *Checkpoint) writeConverted(ctx context.Context, src, dir string, o Options) error {
+	used, err := c.selectWeights(o.Weights, o.say)
+	if err != nil {
+		return err
+	}
 	config, companions, err := c.describe(src, o)
 	if err != nil && len(c.arrays) > 0 {
 		// The arrays may be what keeps the network from being recognised.
@@ -73,7 +82,14 @@ func (c *Checkpoint) writeConverted(ctx context.Context, src, dir string, o Opti
 	if err != nil {
 		return err
 	}
-	return c.write(ctx, dir, o, config, companions)
+	return c.write(ctx, dir, o, recordWeights(config, used), companions)
+}
+
+// say reports a line to the caller, if it wants any.
+func (o Options) say(format string, args ...any) {
+	if o.Logf != nil {
+		o.Logf(format, args...)
+	}
 }
 
 // describe returns config.json and the files to write with it: derived from the checkpoint, or

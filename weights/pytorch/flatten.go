@@ -20,15 +20,19 @@ func dictOf(v any) *dict {
 	return nil
 }
 
+// stateDictKeys are the keys under which a checkpoint has the state dict of its network.
+var stateDictKeys = []string{"model", "state_dict", "model_state_dict"}
+
 // flatten returns the tensors of a checkpoint with their names, and what is left out: the names of
-// NumPy arrays among them, and of places without a tensor's name that hold tensors.
-func flatten(root any) (*flattener, error) {
-	d := dictOf(root)
-	if d == nil {
-		return nil, fmt.Errorf("the checkpoint is %s, want a dictionary", describeValue(root))
-	}
+// NumPy arrays among them, and of places without a tensor's name that hold tensors. Averaged
+// weights are not among them; where a checkpoint has no others, there are no tensors.
+func flatten(d *dict, averaged *average) (*flattener, error) {
 	f := &flattener{names: map[string]bool{}, visits: map[any]int{}}
-	for _, key := range []string{"model", "state_dict", "model_state_dict"} {
+	keys := stateDictKeys
+	if averaged != nil && averaged.key == trainedKey {
+		keys = []string{trainedKey}
+	}
+	for _, key := range keys {
 		v, ok := d.get(key)
 		if !ok {
 			continue
@@ -44,8 +48,21 @@ func flatten(root any) (*flattener, error) {
 		f.hiddenPlaces = nil
 	}
 
-	if err := f.walk(d, "", 1); err != nil {
+	others := d
+	if averaged != nil {
+		others = newDict()
+		for i, key := range d.keys {
+			if key != any(averaged.key) {
+				others.set(key, d.values[i])
+			}
+		}
+	}
+	if err := f.walk(others, "", 1); err != nil {
 		return nil, err
+	}
+	if averaged != nil && !slices.ContainsFunc(f.tensors, isParameter) {
+		f.tensors = nil // such as a state of random numbers
+		return f, nil
 	}
 	switch {
 	case len(f.tensors) > 0:

@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,12 +41,18 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 	// The shards become one checkpoint, whose limits hold for all of them together.
 	c := &Checkpoint{}
 	foundIn := map[string]string{} // the shard of each tensor
+	used := ""
 	for _, name := range files {
 		shard, err := Open(filepath.Join(src, name))
 		if err != nil {
 			return err
 		}
 		defer shard.Close()
+		shardUsed, err := shard.selectWeights(o.Weights, o.say)
+		if err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(src, name), err)
+		}
+		used = cmp.Or(used, shardUsed)
 		c.size += shard.size
 		c.arrays = append(c.arrays, shard.arrays...)
 		c.hiddenPlaces = append(c.hiddenPlaces, shard.hiddenPlaces...)
@@ -73,6 +80,7 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 	if err != nil {
 		return err
 	}
+	o.Weights = ""
 	for _, module := range modules {
 		folder := filepath.Dir(module)
 		err := convertFolder(ctx, filepath.Join(src, folder), filepath.Join(dir, folder), o)
@@ -80,7 +88,7 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 			return err
 		}
 	}
-	return c.write(ctx, dir, o, config, companions)
+	return c.write(ctx, dir, o, recordWeights(config, used), companions)
 }
 
 // findShards returns the names of a folder's files of weights, and, if there is an index, the file
@@ -168,11 +176,11 @@ func (c *Checkpoint) write(ctx context.Context, dir string, o Options, config []
 		}
 	}
 
-	if len(c.arrays) > 0 && o.Logf != nil {
-		o.Logf("left out: %s", describeArrays(c.arrays))
+	if len(c.arrays) > 0 {
+		o.say("left out: %s", describeArrays(c.arrays))
 	}
-	if len(c.hiddenPlaces) > 0 && o.Logf != nil {
-		o.Logf("left out: tensors in %.200s, want them in dictionaries and lists",
+	if len(c.hiddenPlaces) > 0 {
+		o.say("left out: tensors in %.200s, want them in dictionaries and lists",
 			strings.Join(c.hiddenPlaces, ", "))
 	}
 	metadata := map[string]string{"format": "pt"} // transformers refuses a file without it

@@ -41,6 +41,9 @@ type Checkpoint struct {
 
 	tensors []*Tensor
 
+	// average has the averaged weights, nil if there are none beside the tensors.
+	average *average
+
 	// arrays are the names of NumPy arrays among the tensors.
 	arrays []string
 
@@ -74,7 +77,7 @@ func (c *Checkpoint) Close() error { return c.file.Close() }
 // Tensors returns the tensors of the state dict in the file's order. Keys of nested dictionaries
 // are joined with dots, and elements of lists and tuples have their numbers. The state dict is the
 // entry "model", "state_dict" or "model_state_dict" if it has tensors, and otherwise the whole
-// checkpoint.
+// checkpoint. Averaged weights that the file has beside these are not among them.
 func (c *Checkpoint) Tensors() []*Tensor { return c.tensors }
 
 // readCheckpoint parses a checkpoint of `size` bytes.
@@ -93,14 +96,27 @@ func readCheckpoint(r io.ReaderAt, size int64) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := flatten(root)
+	d := dictOf(root)
+	if d == nil {
+		return nil, fmt.Errorf("%s: the checkpoint is %s, want a dictionary", pickleName,
+			describeValue(root))
+	}
+	averaged, err := findAverage(d)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pickleName, err)
+	}
+	f, err := flatten(d, averaged)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pickleName, err)
+	}
+	if averaged == nil {
+		averaged, f.tensors = splitAverage(f.tensors)
 	}
 	return &Checkpoint{
 		size:         size,
 		root:         root,
 		tensors:      f.tensors,
+		average:      averaged,
 		arrays:       f.arrays,
 		hiddenPlaces: f.hiddenPlaces,
 	}, nil
