@@ -252,7 +252,7 @@ func intoDecoders(page []byte, list []experiments.Accuracy) ([]byte, error) {
 		return nil, err
 	}
 	var b strings.Builder
-	head(&b, []string{"rule", "tokens a pass", fmt.Sprintf("right of %d", list[0].Checked),
+	head(&b, []string{"rule", "tokens per pass", fmt.Sprintf("right of %d", list[0].Checked),
 		"AUP"})
 	for from := 0; from < len(list); {
 		var passes, right []string

@@ -79,7 +79,7 @@ export class Chat {
 		const list = this.asked || this.messages, shown = list.flatMap((m, i) => this.bubble(m, i)), left = Math.min(this.chat.left || 0, list.length - 1);
 		if (left > 0) shown.splice(left, 0, el("p", { className: "help left", textContent: "What is above is not sent any more: the model has no room for it." }));
 		if (!list.length) {
-			shown.push(el("div", { className: "empty" }, el("p", { textContent: "Write a message. The answer opens all at once, in the sampler's order." }),
+			shown.push(el("div", { className: "empty" }, el("p", { textContent: "Write a message. The words of the answer appear where the sampler opens them." }),
 				el("div", { className: "group" }, ...suggestions.map((text) => button(text, () => this.page.start(() => this.make(text)))))));
 		}
 		while (opening?.previousSibling) opening.previousSibling.remove();
@@ -98,7 +98,7 @@ export class Chat {
 
 	/** note says what became of an answer. */
 	note(m) {
-		const textContent = m.stopped ? "stopped" : !m.content.trim() ? "The answer is empty. Ask in other words, make it again or begin a new chat." : m.of && m.shown < m.of ? `ended after ${m.shown} of ${m.of} tokens` : m.cut ? `cut off at ${m.of} tokens: a larger length has room for more` : "";
+		const textContent = m.stopped ? "stopped" : !m.content.trim() ? "The answer is empty. Ask in other words, make it again or begin a new chat." : m.of && m.shown < m.of ? `${m.shown} tokens` : m.cut ? `cut off at ${m.of} tokens: a larger length has room for more` : "";
 		return el("p", { className: "help", textContent });
 	}
 

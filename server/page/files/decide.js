@@ -19,7 +19,7 @@ export class Decide {
 		$("bars").replaceChildren(...rows.flatMap(([label, p]) => [el("dt", { textContent: label }),
 			el("dd", {}, el("meter", { value: p, "aria-label": label }), " " + p.toFixed(3))]));
 		const { mass, act_probability: act, notes = [] } = unmask;
-		if (act !== undefined) notes.push(`Acting on this is right with p ${act.toFixed(3)}.`);
+		if (act !== undefined) notes.push(`Probability that acting on this is right: ${act.toFixed(2)}.`);
 		if (mass < .1) notes.push(`All options together have ${mass.toPrecision(2)} of the probability: this model does not answer such questions.`);
 		$("bars-note").textContent = notes.join(" ");
 		page.say(`${rows[0][0]}, ${rows[0][1].toFixed(2)}`);

@@ -116,7 +116,7 @@ class Page {
 		const missing = this.settings.restore(given);
 		if (mode && wanted !== mode) missing.unshift(`mode ${mode}`);
 		this.remember();
-		notice(missing.length ? `This link has ${missing.join(" and ")}, which this server has not. The model's own is used instead.` : "", true);
+		notice(missing.length ? `This server does not have ${missing.join(" or ")}, which the link names. The model's own is used instead.` : "", true);
 		if (missing.length || !run) return;
 		const panel = this.panels[this.mode], known = tokens?.split(".").map((t) => t === "_" ? null : +t);
 		this.start(() => known && panel.refill ? panel.refill(known) : panel.make($("prompt").value));

@@ -19,7 +19,7 @@ const own = [
 	{ name: "instructions", label: "Voice words", help: "a voice of your own: female, low pitch, british accent", mode: "speech" },
 	{ name: "language", help: "an English name or a code such as de; empty to let the model guess", mode: "speech" },
 	{ name: "speed", kind: "number", help: "0.25 to 4", mode: "speech", default: "1" },
-	{ name: "length", label: "New tokens", kind: "whole", help: "at most; empty for the usual number", mode: "text" },
+	{ name: "length", label: "New tokens", kind: "whole", help: "maximum; leave empty for the default", mode: "text" },
 	{ name: "class", help: "what the picture is of, by name or number", mode: "image" },
 	{ name: "seed", help: "empty for another one each time" },
 ];

@@ -66,7 +66,8 @@ export class TextView {
 		const end = chat ? this.pieces.findIndex((s, i) => i >= this.from && s.entry && this.ends.includes(s.entry.token)) : -1;
 		for (let i = this.from; i < this.pieces.length; i++) this.pieces[i].hidden = i < first || !this.whole && (i > last || end >= 0 && i >= end);
 		this.fold.hidden = end < 0;
-		this.fold.textContent = `ended after ${end - this.from} of ${this.pieces.length - this.from} tokens${this.whole ? ", fold the rest" : ""}`;
+		this.fold.textContent = `${end - this.from} tokens${this.whole ? ", hide the rest" : ""}`;
+		this.fold.title = `The answer ended after ${end - this.from} of ${this.pieces.length - this.from} positions. A click shows what stands behind its end.`;
 	}
 
 	get text() { return texts(this.trace.entries()).slice(this.from).join(""); }
