@@ -257,6 +257,10 @@ func (l *RequestList) TemplateNote() string {
 	return l.model.TemplateNote(conversations...)
 }
 
+// SamplerNotes returns notes about what samplers that the requests name leave out of the model's
+// recipe.
+func (l *RequestList) SamplerNotes() []string { return l.model.SamplerNotes(l.requests...) }
+
 // Original returns the request that sample i was prepared from.
 func (l *RequestList) Original(i int) Request { return l.requests[l.InputIndex(i)] }
 

@@ -209,6 +209,28 @@ func (m *Model) baseRecipe(r *Request) (generate.Recipe, error) {
 	return m.parsePublished(text)
 }
 
+// SamplerNotes returns a note for each sampler that requests name and that leaves out a temperature
+// or a filter of the model's recipe.
+func (m *Model) SamplerNotes(requests ...Request) (notes []string) {
+	for i := range requests {
+		r := &requests[i]
+		base, err := m.baseRecipe(r)
+		if err != nil {
+			continue // Prepare refuses it
+		}
+		dropped := r.Overrides.Dropped(base)
+		if len(dropped) == 0 {
+			continue
+		}
+		note := fmt.Sprintf("sampler %s begins from its own defaults, without %s of the model's recipe",
+			param.Quote(r.Overrides["sampler"]), strings.Join(dropped, " "))
+		if !slices.Contains(notes, note) {
+			notes = append(notes, note)
+		}
+	}
+	return notes
+}
+
 // grammarRecipe returns the recipe for a grammar: base or, where that cannot follow a grammar,
 // LLaDA's. Base stays where the request asks for what cannot follow one, so that it is refused by
 // that name and not replaced behind the user's back.

@@ -189,6 +189,7 @@ func (f *imageFlags) prepareJob(ctx context.Context, m *unmask.Model,
 	if err != nil {
 		return nil, e, f.NameFlag(err)
 	}
+	logNotes(j.Requests.SamplerNotes()...)
 	for i := range max(1, len(inputs)) {
 		if c := j.Requests.Prepared(i).Condition; c != nil && c.Prompt != nil && c.Prompt.Truncated {
 			terminal.Logf("prompt %s is longer than what the model reads: its end is left out",

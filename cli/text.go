@@ -134,6 +134,7 @@ func (f *textFlags) generateTexts(ctx context.Context, cmd *cobra.Command,
 		return f.NameFlag(err)
 	}
 	logNotes(j.Requests.TemplateNote())
+	logNotes(j.Requests.SamplerNotes()...)
 	var s runs.Settings
 	if strings.HasSuffix(f.out, ".jsonl") { // the only output that they are for
 		s, err = j.Settings(f.precision)

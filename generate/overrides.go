@@ -53,8 +53,9 @@ func (a Overrides) Check() error {
 
 // ApplyTo returns the recipe with the parameters in a and base's for the rest; base is a model's
 // complete defaults, as Defaults returns them. A parameter of base that has no effect together with
-// those in a is left out. A parameter in a that has no effect is an error, which begins with its
-// name: nobody should believe that it did something.
+// those in a is left out, and so are its temperature and filters if a names a sampler, see Dropped.
+// A parameter in a that has no effect is an error, which begins with its name: nobody should
+// believe that it did something.
 func (a Overrides) ApplyTo(base Recipe) (r Recipe, err error) {
 	if err := a.setParams(&r, base); err != nil {
 		return r, err
@@ -84,6 +85,28 @@ func (a Overrides) Complete(base Recipe, d model.Denoiser, masked int) (Recipe, 
 	return r.Complete(d, masked)
 }
 
+// drawingParams are the parameters of a recipe that say how its own sampler draws.
+var drawingParams = []string{"temperature", "top-p", "top-k"}
+
+// Dropped returns the parameters of base, as NAME=VALUE pairs, that a replaces by no temperature
+// and no filter because it names a sampler.
+//
+// A recipe's temperature belongs to its sampler: RND1's entropy at 0.1 and greedy(entropy) at 0.1
+// are both of its authors' runs, but who names greedy(entropy) expects its order at temperature 1.
+// The steps, the length and the blocks of a recipe say how much is done, and stay.
+func (a Overrides) Dropped(base Recipe) (pairs []string) {
+	if _, overridden := a["sampler"]; !overridden {
+		return nil
+	}
+	for _, name := range drawingParams {
+		_, overridden := a[name]
+		if text := base.Get(name); text != "" && !overridden {
+			pairs = append(pairs, name+"="+text)
+		}
+	}
+	return pairs
+}
+
 // setParams sets all parameters except the sampler.
 func (a Overrides) setParams(r *Recipe, base Recipe) error {
 	for _, name := range slices.Sorted(maps.Keys(a)) {
@@ -94,6 +117,7 @@ func (a Overrides) setParams(r *Recipe, base Recipe) error {
 			return unknownParam(name, append(Params(), samplerParams...))
 		}
 	}
+	_, namesSampler := a["sampler"]
 	for _, p := range recipeParams {
 		if p.Name == "sampler" {
 			continue
@@ -101,8 +125,8 @@ func (a Overrides) setParams(r *Recipe, base Recipe) error {
 		text, overridden := a[p.Name]
 		if !overridden {
 			text = p.get(&base)
-			if text == "" {
-				continue
+			if text == "" || namesSampler && slices.Contains(drawingParams, p.Name) {
+				continue // a named sampler begins from its own, see Dropped
 			}
 		}
 		if err := p.set(r, p.Param, text); err != nil {

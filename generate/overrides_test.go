@@ -28,7 +28,7 @@ func TestOverridesOver(t *testing.T) {
 		{generate.Overrides{"sampler": "maskgit", "top-p": "1"}, // maskgit has no cache
 			"sampler=maskgit schedule=cosine steps=12 guidance=3 guidance-schedule=linear"},
 		{generate.Overrides{"sampler": "halton+cache", "cache": "2", "gamma": "2"},
-			"sampler=halton(gamma=2) schedule=cosine steps=12 cache=2 top-p=0.9 guidance=3 " +
+			"sampler=halton(gamma=2) schedule=cosine steps=12 cache=2 guidance=3 " +
 				"guidance-schedule=linear"},
 	} {
 		r, err := c.asked.ApplyTo(base)
@@ -56,6 +56,47 @@ func TestOverridesOfRecipe(t *testing.T) {
 	}
 	_, err = generate.Recipe{Filter: model.Filter{Temperature: -1}}.Overrides().ApplyTo(base)
 	require.ErrorContains(t, err, "temperature is -1, want ")
+}
+
+// A sampler that is named begins from its own temperature and filters, those of the recipe are
+// named as dropped, and all else of the recipe stays.
+func TestNamedSamplersBeginFromTheirOwn(t *testing.T) {
+	drawing := []string{"temperature", "top-p", "top-k"}
+	values := map[string]string{"temperature": "0.2", "top-p": "0.9", "top-k": "40"}
+	rapid.Check(t, func(t *rapid.T) {
+		base := generate.Recipe{Steps: rapid.IntRange(1, 9).Draw(t, "steps"), Reuse: generate.Blocks,
+			BlockSize: 4, Schedule: samplers.LLaDA, Sampler: samplers.P2{}}
+		asked := generate.Overrides{}
+		named := rapid.Bool().Draw(t, "named")
+		if named {
+			asked["sampler"] = rapid.SampledFrom([]string{"entropy", "p2", "maskgit"}).Draw(t, "sampler")
+		}
+		var dropped []string
+		for _, name := range drawing {
+			hasDefault := rapid.Bool().Draw(t, "base "+name)
+			if hasDefault {
+				require.NoError(t, base.Set(name, values[name]))
+			}
+			if rapid.Bool().Draw(t, "asked "+name) {
+				asked[name] = map[string]string{"temperature": "0.7", "top-p": "0.5", "top-k": "3"}[name]
+			} else if hasDefault && named {
+				dropped = append(dropped, name+"="+values[name])
+			}
+		}
+		require.Equal(t, dropped, asked.Dropped(base))
+		r, err := asked.ApplyTo(base)
+		require.NoError(t, err)
+		for _, name := range drawing {
+			want := asked[name]
+			if want == "" && !named {
+				want = base.Get(name)
+			}
+			require.Equal(t, want, r.Get(name), name)
+		}
+		for _, name := range []string{"steps", "reuse", "block-size", "schedule"} {
+			require.Equal(t, base.Get(name), r.Get(name), name)
+		}
+	})
 }
 
 func TestOverridesRefuses(t *testing.T) {

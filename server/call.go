@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"unmask/generate"
@@ -132,9 +133,12 @@ func callResult(c *engine.Call) (*answer, *Fault) {
 	return a, nil
 }
 
+// allNotes returns what of the request, or of the model's recipe, has no effect.
+func (q *query) allNotes() []string { return slices.Concat(q.notes, q.settings.notes) }
+
 // key returns a hash of all that the answer depends on.
 func (q *query) key() string {
-	parts := []any{q.model.identity, q.kind, q.settings.top, q.answerKey}
+	parts := []any{q.model.identity, q.kind, q.settings.top, q.answerKey, q.settings.notes}
 	for i, sequence := range q.sequences {
 		if i%q.settings.n == 0 { // the others of a prompt differ in their index alone
 			parts = append(parts, q.model.Identity(&q.settings.request, &sequence))
@@ -190,7 +194,7 @@ func (c *call) info() unmaskInfo {
 		Recipe:    recipe.String(),
 		Evaluated: c.Work(),
 		GivenWay:  c.FilterOverruled(),
-		Notes:     c.notes,
+		Notes:     c.allNotes(),
 		Queue:     roundSeconds(waited),
 		Seconds:   roundSeconds(ran),
 	}

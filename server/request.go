@@ -50,6 +50,9 @@ type settings struct {
 
 	// grammarField is the client's field that says what a text must spell, "" for none.
 	grammarField string
+
+	// notes say what a named sampler leaves out of the model's recipe. prepare sets them.
+	notes []string
 }
 
 // textFields are the fields of requests for texts that mean what the unmask.Request's of the same
@@ -140,6 +143,7 @@ func (s *settings) prepare(ctx context.Context, f *fields, m *servedModel, names
 		f.fail(faultOf("", err).renameParam(s.clientNames(names)))
 		return nil
 	}
+	s.notes = m.SamplerNotes(list...)
 	if !s.hasSeed && !prepared[0].Greedy { // temperature 0 means the same answer each time
 		s.request.Seed = rand.Uint64N(maxDrawnSeed)
 	}

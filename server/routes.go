@@ -302,7 +302,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, rea
 	}
 	defer s.calls.Unwatch(c.Call)
 
-	for _, note := range q.notes {
+	for _, note := range q.allNotes() {
 		w.Header().Add("Unmask-Note", note)
 	}
 	if hit {

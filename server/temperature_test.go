@@ -3,6 +3,7 @@ package server_test
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,4 +55,32 @@ func TestTemperatureOfPublishedRuns(t *testing.T) {
 			require.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(drawn)))), 1, "%v", drawn)
 		})
 	}
+}
+
+// A sampler that a request names begins from its own defaults, and the answer says what it leaves
+// out of the published run. Naming the temperature too leaves nothing to say.
+func TestNamedSamplersAreNoted(t *testing.T) {
+	m, err := unmask.Load(t.Context(), filepath.Join("..", "testdata", "packs", "dream-tiny"),
+		unmask.Options{Threads: 2})
+	require.NoError(t, err)
+	require.Contains(t, m.Recipe, "temperature=0.2 top-p=0.95")
+	url := one(t, "dream", m)
+	const note = `sampler "greedy(entropy)" begins from its own defaults, without `
+	for fields, want := range map[string]string{
+		``:                                       "",
+		`,"sampler":"greedy(entropy)"`:           note + "temperature=0.2 top-p=0.95 of the model's recipe",
+		`,"sampler":"greedy(entropy)","top_p":1`: note + "temperature=0.2 of the model's recipe",
+		`,"sampler":"entropy","temperature":0.5,"top_p":1`: "",
+	} {
+		status, header, data := post(t, url+"/v1/completions",
+			`{"prompt":[3,50,99],"max_tokens":8,"steps":4,"seed":1`+fields+`}`)
+		require.Equal(t, 200, status, "%s", data)
+		require.Equal(t, want, header.Get("Unmask-Note"), fields)
+		require.Equal(t, want != "", strings.Contains(string(data), `"notes":["sampler `), "%s", data)
+	}
+
+	q, err := m.Prepare(t.Context(), unmask.Request{Tokens: []int32{3, 50, 99}, MaxTokens: 8,
+		Overrides: unmask.Overrides{"sampler": "greedy(entropy)"}})
+	require.NoError(t, err)
+	require.Equal(t, "sampler=greedy(entropy) schedule=dream steps=8", q.Recipe.String())
 }
