@@ -12,23 +12,24 @@ var files embed.FS
 
 // Text returns a masked diffusion model of small stories in SDTT's format: 192 wide, 8 blocks,
 // length 256, 1024 byte-pair tokens. A text is one story, and package stories measures it.
-func Text() fs.FS { return sub("text") }
+func Text() fs.FS { return folder("text") }
 
-// Chat returns a model of Text's shapes that was trained on to answer: it tells stories about a
-// hero who is named, and knows their facts, also as JSON. Package stories says which answers are
-// right.
-func Chat() fs.FS { return sub("chat") }
+// Chat returns a model of Text's shapes, trained further to answer: it tells stories about a hero
+// whose name the user gives, and lists their facts, also as JSON. Package stories says which
+// answers are right.
+func Chat() fs.FS { return folder("chat") }
 
 // Judge returns a GPT-2 over the same tokens, for generative perplexity.
-func Judge() fs.FS { return sub("judge") }
+func Judge() fs.FS { return folder("judge") }
 
 // Image returns a MAGE with its VQGAN over drawn landscapes of 64 x 64 pixels.
-func Image() fs.FS { return sub("image") }
+func Image() fs.FS { return folder("image") }
 
-func sub(name string) fs.FS {
+// folder returns an embedded folder as a file system of its own, as a model is loaded from.
+func folder(name string) fs.FS {
 	dir, err := fs.Sub(files, name)
-	if err != nil { // only for an invalid name
-		panic(err)
+	if err != nil {
+		panic(err) // only an invalid name has an error, and names are constants above
 	}
 	return dir
 }

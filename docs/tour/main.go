@@ -26,6 +26,7 @@ func main() {
 	steps := flag.Int("steps", 32, "denoising steps N")
 	seed := flag.Uint64("seed", 0, "seed")
 	flag.Parse()
+
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	if err != nil {
 		log.Fatal(err)
@@ -33,6 +34,7 @@ func main() {
 	if length := m.Spec().Length(); *steps < 1 || *steps > length {
 		log.Fatalf("steps is %d, want 1 to %d", *steps, length)
 	}
+
 	tokens, err := generate(context.Background(), m.Denoiser, *steps, *seed)
 	if err != nil {
 		log.Fatal(err)
@@ -44,8 +46,8 @@ func main() {
 const alpha = samplers.DefaultAlpha
 
 // generate is the denoising loop with the moment sampler (Hayakawa et al. 2025, "Moment sampler").
-// It starts from masks alone (and, if the model has one, the first
-// token of every text) and opens, at each of N steps,
+// It starts from masks alone (and, if the model has one, the first token of every text) and opens,
+// at each of N steps,
 //
 //  1. the positions i with the largest  log sum_x p_i(x)^beta + Gumbel noise, and there
 //  2. tokens x with probability proportional to p_i(x)^beta,
@@ -57,20 +59,24 @@ func generate(ctx context.Context, network model.Denoiser, steps int,
 	spec := network.Spec()
 	tokens := spec.BlankTokens(spec.Length()) // [length]
 	free := spec.CountMasked(tokens)
+
 	for n := 1; n <= steps; n++ {
 		// Every random number belongs to a seed, a sequence (here 0), a step, a position and a use.
 		// None depends on those drawn before, so the order of evaluation does not matter.
 		noise := samplers.Rand{Seed: seed, Sequence: 0, Step: uint32(n)}
-		beta := exponent(n, steps)
-		masked := positions(tokens, spec.Mask)
+
+		masked := maskedPositions(tokens, spec.Mask)
 		logits, err := predict(ctx, network, tokens, masked)
 		if err != nil {
 			return nil, err
 		}
+
+		beta := exponent(n, steps)
 		k := quota(n, steps, free, len(masked))
-		for _, i := range choose(logits, masked, k, beta, noise) {
-			at := masked[i]
-			tokens[at] = draw(logits[i], beta, noise.Uniform(at, samplers.ForToken))
+		for _, i := range choosePositions(logits, masked, k, beta, noise) {
+			position := masked[i]
+			u := noise.Uniform(position, samplers.ForToken)
+			tokens[position] = drawToken(logits[i], beta, u)
 		}
 	}
 	return tokens, nil
@@ -85,15 +91,15 @@ func exponent(n, steps int) float64 {
 	return 1 + 1/(alpha*(1-float64(n)/float64(steps)))
 }
 
-// quota returns how many positions step n opens: after it round(D n/N) of D free positions are
-// open, the uniform schedule. Halves are rounded to even, as in PyTorch.
+// quota returns how many positions step n opens. Under the uniform schedule round(D n/N) of the D
+// free positions are open after step n. Halves are rounded to even, as in PyTorch, so that the
+// counts are those of the published implementations.
 func quota(n, steps, free, masked int) int {
 	open := int(math.RoundToEven(float64(free) * float64(n) / float64(steps)))
 	return open - (free - masked)
 }
 
-// positions returns the masked positions.
-func positions(tokens []int32, mask int32) (masked []int) {
+func maskedPositions(tokens []int32, mask int32) (masked []int) {
 	for i, t := range tokens {
 		if t == mask {
 			masked = append(masked, i)
@@ -111,59 +117,67 @@ func predict(ctx context.Context, network model.Denoiser, tokens []int32,
 	if err != nil {
 		return nil, err
 	}
+
 	rows := make([]int32, len(masked))
-	for i, at := range masked {
-		rows[i] = int32(at)
+	for i, position := range masked {
+		rows[i] = int32(position)
 	}
 	logits := make([][]float32, len(masked))
 	err = marginals.Visit(rows, func(i int, row []float32) {
-		logits[i] = slices.Clone(row[:network.Spec().Outcomes])
+		logits[i] = slices.Clone(row[:network.Spec().Outcomes]) // row is valid during this call only
 	})
 	return logits, err
 }
 
-// choose returns the indices of the k masked positions to open. Adding Gumbel noise to log w_i and
-// taking the k largest draws k positions without replacement with weights w_i = sum_x p_i(x)^beta
-// (proposition 1 of the paper).
-func choose(logits [][]float32, masked []int, k int, beta float64, noise samplers.Rand) []int {
-	score := make([]float64, len(masked))
-	index := make([]int, len(masked))
-	for i, at := range masked {
-		u := noise.Uniform(at, samplers.ForOrder)
-		score[i] = u // beta is 1: all moments are equal, any order of uniform noise will do
-		if beta != 1 {
-			// log sum p^beta = log sum exp(beta l) - beta log sum exp(l)
-			moment := logSumExp(logits[i], beta) - beta*logSumExp(logits[i], 1)
-			score[i] = moment - math.Log(-math.Log(u))
+// choosePositions returns the indices, in masked, of the k positions to open. Adding Gumbel noise
+// to log w_i and taking the k largest draws k positions without replacement with weights w_i =
+// sum_x p_i(x)^beta (proposition 1 of the paper).
+func choosePositions(logits [][]float32, masked []int, k int, beta float64,
+	noise samplers.Rand) []int {
+	scores := make([]float64, len(masked))
+	indices := make([]int, len(masked))
+	for i, position := range masked {
+		indices[i] = i
+		u := noise.Uniform(position, samplers.ForOrder)
+		if beta == 1 { // all moments are equal, so uniform noise alone decides
+			scores[i] = u
+			continue
 		}
-		index[i] = i
+		// log sum p^beta = log sum exp(beta l) - beta log sum exp(l)
+		moment := logSumExp(logits[i], beta) - beta*logSumExp(logits[i], 1)
+		scores[i] = moment - math.Log(-math.Log(u))
 	}
-	slices.SortStableFunc(index, func(a, b int) int { return cmp.Compare(score[b], score[a]) })
-	return index[:k]
+	slices.SortStableFunc(indices, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	return indices[:k]
 }
 
-// draw returns a token with probability proportional to p^beta, by inverting the cumulative
-// distribution at u, a number between 0 and 1.
-func draw(logits []float32, beta, u float64) int32 {
+// drawToken returns a token with probability proportional to p^beta, by inverting the cumulative
+// distribution at u, a number between 0 and 1. If rounding ends the sum below u, it returns the
+// last token that has any probability, never one that has none.
+func drawToken(logits []float32, beta, u float64) int32 {
 	total := logSumExp(logits, beta)
-	sum, token := 0.0, 0
+	cumulative := 0.0
+	token := 0
 	for x, l := range logits {
-		if p := math.Exp(beta*float64(l) - total); p > 0 {
-			sum, token = sum+p, x
+		p := math.Exp(beta*float64(l) - total)
+		if p > 0 {
+			token = x
+			cumulative += p
 		}
-		if sum > u {
+		if cumulative > u {
 			break
 		}
 	}
 	return int32(token)
 }
 
-// logSumExp returns log sum_x exp(beta l_x), without overflow.
+// logSumExp returns log sum_x exp(beta l_x). The largest logit is taken out first, because exp of
+// it could overflow.
 func logSumExp(logits []float32, beta float64) float64 {
-	most := float64(slices.Max(logits))
+	largest := float64(slices.Max(logits))
 	sum := 0.0
 	for _, l := range logits {
-		sum += math.Exp(beta * (float64(l) - most))
+		sum += math.Exp(beta * (float64(l) - largest))
 	}
-	return math.Log(sum) + beta*most
+	return math.Log(sum) + beta*largest
 }

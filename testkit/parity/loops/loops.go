@@ -13,28 +13,35 @@ import (
 	"unmask/testkit/parity"
 )
 
-// Case is a loop of a pack.
+// Case is a run that a pack has the result of.
 type Case struct {
-	Recipe string // as generate.ParseRecipe reads it, steps and guidance included
-	Start  string // case with the tokens at the start; "" for all masked
-	Want   string // case with the tokens at the end
+	// Recipe is as generate.ParseRecipe reads it, steps and guidance included.
+	Recipe string
+
+	// Start is the name of the pack's case with the tokens at the start, or "" if all are masked.
+	Start string
+
+	// Want is the name of the pack's case with the tokens at the end, [size, length].
+	Want string
 }
 
-// Run requires that the sequences of a run end with the pack's tokens, all in one batch and, where
-// something is known from the start, each alone.
+// Run requires that the sequences of a run end with the pack's tokens. They run in one batch, or
+// one after the other where tokens are known from the start.
 func Run(t *testing.T, p *parity.Pack, m model.Denoiser, conditions parity.Conditions, c Case) {
 	t.Helper()
 	want, shape := p.Ints(c.Want)
-	size, n := shape[0], shape[1]
+	size := shape[0]
+	length := shape[1]
 	if c.Start == "" {
 		Tokens(t, p, m, conditions, want, size, c.Recipe)
 		return
 	}
-	list := requests(t, p, conditions, size, c.Recipe)
+
+	requests := newRequests(t, p, conditions, size, c.Recipe)
 	start, _ := p.Ints(c.Start)
-	for i := range list {
-		list[i].Known = start[i*n : (i+1)*n]
-		require.Equal(t, want[i*n:(i+1)*n], run(t, m, list[i:i+1]))
+	for i := range requests {
+		requests[i].Known = start[i*length : (i+1)*length]
+		require.Equal(t, want[i*length:(i+1)*length], runRequests(t, m, requests[i:i+1]))
 	}
 }
 
@@ -43,12 +50,12 @@ func Run(t *testing.T, p *parity.Pack, m model.Denoiser, conditions parity.Condi
 func Tokens(t *testing.T, p *parity.Pack, m model.Denoiser, conditions parity.Conditions,
 	want []int32, size int, recipe string) {
 	t.Helper()
-	require.Equal(t, want, run(t, m, requests(t, p, conditions, size, recipe)))
+	require.Equal(t, want, runRequests(t, m, newRequests(t, p, conditions, size, recipe)))
 }
 
-// requests are those of a run with a recipe.
-func requests(t *testing.T, p *parity.Pack, conditions parity.Conditions, size int,
-	text string) (list []generate.Request) {
+// newRequests returns size requests with one recipe, each with its condition of the pack.
+func newRequests(t *testing.T, p *parity.Pack, conditions parity.Conditions, size int,
+	text string) (requests []generate.Request) {
 	t.Helper()
 	recipe, err := generate.ParseRecipe(text)
 	require.NoError(t, err)
@@ -56,21 +63,23 @@ func requests(t *testing.T, p *parity.Pack, conditions parity.Conditions, size i
 		with, without := conditions(p, i)
 		both := *with
 		both.Unconditional = without
-		list = append(list, generate.Request{Recipe: recipe, Index: uint32(i), Condition: &both})
+		requests = append(requests,
+			generate.Request{Recipe: recipe, Index: uint32(i), Condition: &both})
 	}
-	return list
+	return requests
 }
 
-// run returns the tokens of all sequences, one after the other.
-func run(t *testing.T, m model.Denoiser, list []generate.Request) []int32 {
+// runRequests returns the final tokens of all sequences, one after the other. References compute
+// whole batches, so that is what the pool does too.
+func runRequests(t *testing.T, m model.Denoiser, requests []generate.Request) []int32 {
 	t.Helper()
 	o := generate.PoolOptions{Guided: true, WholeBatches: true}
-	got := make([][]int32, len(list))
-	for step, err := range generate.Each(context.Background(), m, o, slices.Values(list)) {
+	tokens := make([][]int32, len(requests))
+	for step, err := range generate.Each(context.Background(), m, o, slices.Values(requests)) {
 		require.NoError(t, err)
 		for _, q := range step.Sequences {
-			got[q.Number] = slices.Clone(q.Tokens)
+			tokens[q.Number] = slices.Clone(q.Tokens) // those of the last step remain
 		}
 	}
-	return slices.Concat(got...)
+	return slices.Concat(tokens...)
 }

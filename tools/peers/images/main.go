@@ -7,7 +7,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,104 +33,134 @@ func run(args []string) error {
 	if len(args) != 4 {
 		return errors.New("want step or decode, DIR, CALLS and BATCH")
 	}
+	dir := args[1]
 	calls, err := strconv.Atoi(args[2])
-	batch, wrong := strconv.Atoi(args[3])
-	if err = cmp.Or(err, wrong); err != nil {
+	if err != nil {
 		return err
 	}
-	o := unmask.Options{Backend: cpu.New(cpu.Options{Threads: 1})}
+	batch, err := strconv.Atoi(args[3])
+	if err != nil {
+		return err
+	}
+
+	options := unmask.Options{Backend: cpu.New(cpu.Options{Threads: 1})}
 	var call func() error
 	switch args[0] {
 	case "step":
-		call, err = step(args[1], batch, o)
+		call, err = prepareStep(dir, batch, options)
 	case "decode":
-		call, err = decode(args[1], batch, o)
+		call, err = prepareDecode(dir, batch, options)
 	default:
 		err = fmt.Errorf("%s is neither step nor decode", args[0])
 	}
 	if err != nil {
 		return err
 	}
+
+	// The first call is not timed: it allocates working memory and reads mapped weights.
 	if err := call(); err != nil {
 		return err
 	}
 	var seconds []float64
 	for range calls {
-		began := processor.Seconds()
+		start := processor.Seconds()
 		if err := call(); err != nil {
 			return err
 		}
-		seconds = append(seconds, processor.Seconds()-began)
+		seconds = append(seconds, processor.Seconds()-start)
 	}
 	return json.NewEncoder(os.Stdout).Encode(seconds)
 }
 
-// step returns a guided pass over masked sequences.
-func step(dir string, batch int, o unmask.Options) (func() error, error) {
-	m, err := unmask.Load(context.Background(), dir, o)
+// prepareStep returns a function that runs one guided pass over masked sequences and draws a token
+// at each position.
+func prepareStep(dir string, batch int, options unmask.Options) (func() error, error) {
+	m, err := unmask.Load(context.Background(), dir, options)
 	if err != nil {
 		return nil, err
 	}
 	spec := m.Spec()
 	length := spec.Length()
 	b := &model.Batch{Size: batch, Length: length}
-	d := model.Draw{Power: 1, Uniform: make([]float64, batch*length),
-		Token: make([]int32, batch*length), LogP: make([]float64, batch*length)}
+	draw := model.Draw{
+		Power:   1,
+		Uniform: make([]float64, batch*length),
+		Token:   make([]int32, batch*length),
+		LogP:    make([]float64, batch*length),
+	}
 	for i := range batch * length {
-		b.Tokens, b.ReadRows = append(b.Tokens, spec.Mask), append(b.ReadRows, int32(i))
-		d.Uniform[i] = 0.5
+		b.Tokens = append(b.Tokens, spec.Mask)
+		b.ReadRows = append(b.ReadRows, int32(i))
+		draw.Uniform[i] = 0.5
 	}
 	for range batch {
-		c := &model.Condition{Class: 1}
+		condition := &model.Condition{Class: 1}
 		if spec.Prompt {
-			c = &model.Condition{Prompt: states(0.1), Unconditional: &model.Condition{Prompt: states(0)}}
+			condition = &model.Condition{
+				Prompt:        constantPrompt(0.1),
+				Unconditional: &model.Condition{Prompt: constantPrompt(0)},
+			}
 		}
-		b.Conditions = append(b.Conditions, c)
+		b.Conditions = append(b.Conditions, condition)
 	}
-	g := guide.New(m.Denoiser, func(model.Progress) float64 { return 2 })
+
+	guided := guide.New(m.Denoiser, func(model.Progress) float64 { return 2 })
 	return func() error {
-		got, err := g.Forward(context.Background(), b)
+		marginals, err := guided.Forward(context.Background(), b)
 		if err != nil {
 			return err
 		}
-		return got.Sample(b.ReadRows, &d)
+		return marginals.Sample(b.ReadRows, &draw)
 	}, nil
 }
 
-// states are those of a text, as CLIP-L makes them.
-func states(x float32) *model.Prompt {
-	const rows, width = 77, 768
-	p := &model.Prompt{Rows: rows, Width: width, States: make([]float32, rows*width),
-		Final: make([]float32, rows*width), Pooled: make([]float32, width)}
+// constantPrompt returns states of a text, all x, in the shapes of CLIP-L's. The time of a pass
+// does not depend on their values, so no text encoder is needed.
+func constantPrompt(x float32) *model.Prompt {
+	const rows = 77
+	const width = 768
+	p := &model.Prompt{
+		Rows:   rows,
+		Width:  width,
+		States: make([]float32, rows*width),
+		Final:  make([]float32, rows*width),
+		Pooled: make([]float32, width),
+	}
 	for i := range p.States {
-		p.States[i], p.Final[i] = x, x
+		p.States[i] = x
+		p.Final[i] = x
 	}
 	return p
 }
 
-// decode returns the pictures of codes.
-func decode(dir string, batch int, o unmask.Options) (func() error, error) {
-	p, err := export.LoadPictures(context.Background(), dir, o)
+// prepareDecode returns a function that decodes the codes of batch pictures.
+func prepareDecode(dir string, batch int, options unmask.Options) (func() error, error) {
+	pictures, err := export.LoadPictures(context.Background(), dir, options)
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.Codec()
-	if late, ok := c.(model.LateCodec); ok && err == nil {
-		err = late.LoadDecoder()
-	}
+	codec, err := pictures.Codec()
 	if err != nil {
 		return nil, err
 	}
-	n := model.Spec{Shape: c.Shape()}.Length()
-	width, height := c.Size()
-	codes, pixels := make([]int32, batch*n), make([]float32, batch*3*width*height)
+	if late, ok := codec.(model.LateCodec); ok {
+		if err := late.LoadDecoder(); err != nil {
+			return nil, err
+		}
+	}
+
+	length := model.Spec{Shape: codec.Shape()}.Length() // codes of a picture
+	width, height := codec.Size()
+	size := 3 * width * height // values of a picture
+	codes := make([]int32, batch*length)
+	pixels := make([]float32, batch*size)
 	for i := range codes {
-		codes[i] = int32(37 * i % c.Codes())
+		codes[i] = int32(37 * i % codec.Codes())
 	}
 	return func() error {
 		for i := range batch {
-			if err := c.Decode(pixels[i*3*width*height:(i+1)*3*width*height],
-				codes[i*n:(i+1)*n]); err != nil {
+			picture := pixels[i*size : (i+1)*size]
+			if err := codec.Decode(picture, codes[i*length:(i+1)*length]); err != nil {
 				return err
 			}
 		}

@@ -37,25 +37,40 @@ import (
 )
 
 const (
-	prompt = 128  // positions
-	vocab  = 4000 // fewer than the rows after which those of random weights repeat
+	// promptLength is the number of positions before the reply.
+	promptLength = 128
+
+	// vocabulary is the number of tokens. Rows of random weights repeat after some more than these,
+	// and two equal rows would give two tokens the same logit.
+	vocabulary = 4000
 )
 
-// loop is a way to decode a reply: a recipe, in which steps=all is a step for each token.
+// loop is a way to decode a reply.
 type loop struct {
-	name, recipe string
-	drafts       bool // every other pass drafts tokens, which the next one checks
-	plain        bool // a pass opens one token, however sure it is
+	name string
+
+	// recipe is as generate.ParseRecipe reads it, but steps=all means a step for each token.
+	recipe string
+
+	// drafts is set if every other pass drafts tokens, which the next one checks.
+	drafts bool
+
+	// plain is set if a pass opens one token, however sure the network is of others. Its time does
+	// not depend on the share of sure positions.
+	plain bool
 }
 
-// models are those whose sizes are known, with their loops. Of LLaDA they are the authors' own one,
-// which passes over everything at every step, Fast-dLLM's dual cache with a threshold (Wu et al.
-// 2025), and the delayed cache with a suffix window; of Nemotron-Labs-Diffusion its three modes.
-var models = map[string]struct {
+// family is a published model whose sizes are known, with its loops.
+type family struct {
 	arch  string
 	sizes bench.Sizes
 	loops []loop
-}{
+}
+
+// families has, for LLaDA, the authors' own loop, which passes over everything at every step,
+// Fast-dLLM's dual cache with a threshold (Wu et al. 2025), and the delayed cache with a suffix
+// window; for Nemotron-Labs-Diffusion its three modes.
+var families = map[string]family{
 	"llada-8b": {"llada", bench.LLaDA8B, []loop{
 		{name: "plain", recipe: "semi-ar(low-confidence,block=32) schedule=llada steps=all", plain: true},
 		{name: "dual, threshold 0.9",
@@ -75,12 +90,17 @@ var models = map[string]struct {
 	}},
 }
 
-// options are the command's flags.
+// options are the command's flags, which main describes.
 type options struct {
-	like, sure, file string
-	layers, threads  int
-	rounds, tokens   int
-	plain, lines     bool
+	like    string
+	sure    string
+	file    string
+	layers  int
+	threads int
+	rounds  int
+	tokens  int
+	plain   bool
+	lines   bool
 }
 
 func main() {
@@ -102,114 +122,133 @@ func main() {
 }
 
 func (o *options) run() error {
-	of, ok := models[o.like]
-	switch {
-	case !ok:
+	published, ok := families[o.like]
+	if !ok {
 		return fmt.Errorf("like is %q, want llada-8b or nemotron-3b", o.like)
-	case o.tokens < 32 || o.tokens%32 != 0:
+	}
+	if o.tokens < 32 || o.tokens%32 != 0 {
 		return fmt.Errorf("new is %d, want a multiple of 32", o.tokens)
-	case o.rounds < 1:
+	}
+	if o.rounds < 1 {
 		return fmt.Errorf("rounds is %d, want at least 1", o.rounds)
 	}
-	sizes := of.sizes
-	sizes.Layers, sizes.Vocab, sizes.Length = o.layers, vocab, 4096
-	m, err := o.load(of.arch, sizes)
+
+	sizes := published.sizes
+	sizes.Layers = o.layers
+	sizes.Vocab = vocabulary
+	sizes.Length = 4096
+	m, err := o.loadNetwork(published.arch, sizes)
 	if err != nil {
 		return err
 	}
+
 	if !o.lines {
-		fmt.Printf("%d layers, %d + %d positions\n", m.Info.Sizes["blocks"], prompt, o.tokens)
+		fmt.Printf("%d layers, %d + %d positions\n", m.Info.Sizes["blocks"], promptLength,
+			o.tokens)
 		fmt.Printf("%-5s %-38s %6s  %13s  %8s  %11s  %15s\n", "sure", "loop", "passes",
 			"tokens a pass", "seconds", "processor's", "tokens a second")
 	}
-	first := true
+
+	isFirstShare := true
 	for text := range strings.SplitSeq(o.sure, ",") {
 		share, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(share >= 0 && share <= 1) {
 			return fmt.Errorf("sure is %q, want numbers of 0 to 1", text)
 		}
-		for _, l := range of.loops {
-			if l.plain && !(o.plain && first) {
+		for _, l := range published.loops {
+			if l.plain && !(o.plain && isFirstShare) {
 				continue
 			}
-			best, err := o.fastest(m.Denoiser, l, share)
+			fastest, err := o.measureFastest(m.Denoiser, l, share)
 			if err != nil {
 				return err
 			}
-			if err := o.print(text, share, l, best); err != nil {
+			if err := o.printCost(text, share, l, fastest); err != nil {
 				return err
 			}
 		}
-		first = false
+		isFirstShare = false
 	}
 	return nil
 }
 
-// fastest returns the fastest of some rounds.
-func (o *options) fastest(m model.Denoiser, l loop, share float64) (best took, err error) {
+// measureFastest makes a reply in each round and returns the cost of the fastest, which other
+// programs on the machine have disturbed least.
+func (o *options) measureFastest(m model.Denoiser, l loop, share float64) (fastest cost,
+	err error) {
 	for range o.rounds {
-		one, err := reply(m, l, share, o.tokens)
+		c, err := measureReply(m, l, share, o.tokens)
 		if err != nil {
-			return best, err
+			return fastest, err
 		}
-		if best.passes == 0 || one.seconds < best.seconds {
-			best = one
+		if fastest.passes == 0 || c.seconds < fastest.seconds {
+			fastest = c
 		}
 	}
-	return best, nil
+	return fastest, nil
 }
 
-func (o *options) print(text string, share float64, l loop, t took) error {
+func (o *options) printCost(text string, share float64, l loop, c cost) error {
 	if o.lines {
 		return json.NewEncoder(os.Stdout).Encode(map[string]any{"sure": share, "mode": l.name,
-			"passes": t.passes, "seconds": t.seconds})
+			"passes": c.passes, "seconds": c.seconds})
 	}
 	tokens := float64(o.tokens)
-	_, err := fmt.Printf("%-5s %-38s %6d  %13.2f  %8.2f  %11.2f  %15.2f\n", text, l.name, t.passes,
-		tokens/float64(t.passes), t.seconds, t.processor, tokens/t.seconds)
+	_, err := fmt.Printf("%-5s %-38s %6d  %13.2f  %8.2f  %11.2f  %15.2f\n", text, l.name, c.passes,
+		tokens/float64(c.passes), c.seconds, c.processorSeconds, tokens/c.seconds)
 	return err
 }
 
-// took is what a reply took, with the prompt's pass.
-type took struct {
-	passes             int
-	seconds, processor float64
+// cost is that of a reply, with the prompt's pass.
+type cost struct {
+	passes           int
+	seconds          float64 // of wall time
+	processorSeconds float64
 }
 
-// reply makes one reply.
-func reply(m model.Denoiser, l loop, share float64, tokens int) (t took, err error) {
-	r, err := generate.ParseRecipe(strings.ReplaceAll(l.recipe, "steps=all",
+// measureReply makes one reply of some tokens. share is the probability that a masked position is
+// sure, or that a drafted token is right.
+func measureReply(m model.Denoiser, l loop, share float64, tokens int) (c cost, err error) {
+	recipe, err := generate.ParseRecipe(strings.ReplaceAll(l.recipe, "steps=all",
 		fmt.Sprintf("steps=%d", tokens)))
 	if err != nil {
-		return t, err
+		return c, err
 	}
-	o := generate.Options{Request: generate.Request{Recipe: r,
-		Known: slices.Repeat([]int32{m.Spec().Mask}, prompt+tokens)}}
-	for i := range prompt {
-		o.Known[i] = int32(200 + i*61%(vocab-202))
+	o := generate.Options{Request: generate.Request{
+		Recipe: recipe,
+		Known:  slices.Repeat([]int32{m.Spec().Mask}, promptLength+tokens),
+	}}
+	for i := range promptLength {
+		o.Known[i] = int32(200 + i*61%(vocabulary-202))
 	}
-	o.Adjust = func(position int, logits []float32) { // the chance is of position and pass
-		chance := philox.Stream{Seed: 1, Step: uint32(t.passes)}.Uniform(position, philox.Order)
-		switch drafting := l.drafts && t.passes%2 == 1; {
-		case drafting && chance >= share: // another token than the check's
-			logits[300+position] += 1000
-		case l.drafts || chance < share:
+
+	// A logit that is 1000 higher makes its token sure. Whether a position is sure depends on the
+	// position and the pass alone, so all loops meet the same chances.
+	o.Adjust = func(position int, logits []float32) {
+		chance := philox.Stream{Seed: 1, Step: uint32(c.passes)}.Uniform(position, philox.Order)
+		isDraft := l.drafts && c.passes%2 == 1
+		if isDraft && chance >= share {
+			logits[300+position] += 1000 // not the token that the check will find
+		} else if l.drafts || chance < share {
 			logits[1000+position] += 1000
 		}
 	}
-	began, before := time.Now(), processor.Seconds()
+
+	start := time.Now()
+	startProcessor := processor.Seconds()
 	for step, err := range generate.Run(context.Background(), m, o) {
 		if err != nil {
-			return t, err
+			return c, err
 		}
-		t.passes = step.N
+		c.passes = step.N
 	}
-	t.seconds, t.processor = time.Since(began).Seconds(), processor.Seconds()-before
-	return t, nil
+	c.seconds = time.Since(start).Seconds()
+	c.processorSeconds = processor.Seconds() - startProcessor
+	return c, nil
 }
 
-// load makes the network, or reads it from a file.
-func (o *options) load(arch string, sizes bench.Sizes) (*model.Loaded, error) {
+// loadNetwork makes a network with random weights, or reads that of a file.
+func (o *options) loadNetwork(arch string, sizes bench.Sizes) (*model.Loaded, error) {
 	var src *model.Source
 	var err error
 	if o.file != "" {

@@ -33,8 +33,8 @@ func main() {
 	}
 }
 
-// row is a line of standard input.
-type row struct {
+// question is a line of standard input: a schema, and instances that are valid or not.
+type question struct {
 	Schema json.RawMessage `json:"schema"`
 	Tests  []struct {
 		Valid bool            `json:"valid"`
@@ -44,28 +44,36 @@ type row struct {
 
 // verdict is a line of standard output.
 type verdict struct {
-	Verdict string  `json:"verdict"` // pass, wrong or refused
-	Reason  string  `json:"reason,omitempty"`
-	Seconds float64 `json:"seconds"` // of a processor, to compile
+	// Verdict is ready in the first line, then pass, wrong or refused.
+	Verdict string `json:"verdict"`
+
+	// Reason is the error of a schema that was refused, or the instance that was judged wrong.
+	Reason string `json:"reason,omitempty"`
+
+	// Seconds are the processor's, to compile the schema.
+	Seconds float64 `json:"seconds"`
 }
 
-func run(name string, in io.Reader, out io.Writer) error {
-	v, err := readVocabulary(name)
+// run answers the questions of in with verdicts in out.
+func run(tokenizerFile string, in io.Reader, out io.Writer) error {
+	v, err := readVocabulary(tokenizerFile)
 	if err != nil {
 		return err
 	}
+	// The caller measures from this line on, because reading the vocabulary is not part of a schema.
 	encoder := json.NewEncoder(out)
 	if err := encoder.Encode(verdict{Verdict: "ready"}); err != nil {
 		return err
 	}
+
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
-		var r row
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+		var q question
+		if err := json.Unmarshal(lines.Bytes(), &q); err != nil {
 			return err
 		}
-		if err := encoder.Encode(v.judge(r)); err != nil {
+		if err := encoder.Encode(v.judge(q)); err != nil {
 			return err
 		}
 	}
@@ -74,9 +82,13 @@ func run(name string, in io.Reader, out io.Writer) error {
 
 // vocabulary is a tokenizer's tokens.
 type vocabulary struct {
-	all   *grammar.Vocabulary
-	bytes [256]int32 // the tokens of single bytes
-	end   int32
+	tokens *grammar.Vocabulary
+
+	// bytes are the tokens of single bytes. Instances are spelled with them alone, so that a verdict
+	// does not depend on how the tokenizer would split them.
+	bytes [256]int32
+
+	endToken int32
 }
 
 func readVocabulary(name string) (*vocabulary, error) {
@@ -92,12 +104,16 @@ func readVocabulary(name string) (*vocabulary, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has no %s", name, tokenizers.EndOfText)
 	}
-	v := &vocabulary{end: end,
-		all: prompt.NewVocabulary(t, model.Spec{Outcomes: t.VocabSize(), Mask: -1})}
+
+	v := &vocabulary{
+		tokens:   prompt.NewVocabulary(t, model.Spec{Outcomes: t.VocabSize(), Mask: -1}),
+		endToken: end,
+	}
 	found := map[byte]bool{}
 	for id := range int32(t.VocabSize()) {
 		if text, ok := t.Token(id); ok && len(text) == 1 {
-			v.bytes[text[0]], found[text[0]] = id, true
+			v.bytes[text[0]] = id
+			found[text[0]] = true
 		}
 	}
 	if len(found) < len(v.bytes) {
@@ -106,39 +122,39 @@ func readVocabulary(name string) (*vocabulary, error) {
 	return v, nil
 }
 
-// judge compiles a schema for the tokens and compares what it says of the instances.
-func (v *vocabulary) judge(r row) (out verdict) {
-	began := processor.Seconds()
-	s, err := schema.Compile(r.Schema, schema.Options{})
-	var a *grammar.Tokens
+// judge compiles a schema for the tokens, and requires that it accepts the valid instances alone.
+func (v *vocabulary) judge(q question) verdict {
+	start := processor.Seconds()
+	s, err := schema.Compile(q.Schema, schema.Options{})
+	var language *grammar.Tokens
 	if err == nil {
-		end := []int32{v.end}
-		a, err = s.Tokens(v.all, grammar.TokenOptions{EndTokens: end, FillTokens: end})
+		end := []int32{v.endToken}
+		language, err = s.Tokens(v.tokens, grammar.TokenOptions{EndTokens: end, FillTokens: end})
 	}
-	out.Seconds = processor.Seconds() - began
+	seconds := processor.Seconds() - start
 	if err != nil {
-		out.Verdict, out.Reason = "refused", err.Error()
-		return out
+		return verdict{Verdict: "refused", Reason: err.Error(), Seconds: seconds}
 	}
-	out.Verdict = "pass"
-	for i, test := range r.Tests {
+
+	for i, test := range q.Tests {
 		text, err := s.Write(test.Data)
-		if err != nil || v.accepts(a, text) != test.Valid {
-			out.Verdict, out.Reason = "wrong", fmt.Sprintf("instance %d, valid %v", i, test.Valid)
-			return out
+		if err != nil || v.accepts(language, text) != test.Valid {
+			reason := fmt.Sprintf("instance %d, valid %v", i, test.Valid)
+			return verdict{Verdict: "wrong", Reason: reason, Seconds: seconds}
 		}
 	}
-	return out
+	return verdict{Verdict: "pass", Seconds: seconds}
 }
 
-// accepts reports whether an automaton accepts a text, spelt in bytes, and its end.
-func (v *vocabulary) accepts(a *grammar.Tokens, text string) bool {
-	at := a.Start
+// accepts reports whether a language has a text, spelled in bytes, and ends after it.
+func (v *vocabulary) accepts(language *grammar.Tokens, text string) bool {
+	state := language.Start
 	for i := range len(text) {
-		if at = a.Next(at, v.bytes[text[i]]); at < 0 {
+		state = language.Next(state, v.bytes[text[i]])
+		if state < 0 {
 			return false
 		}
 	}
-	at = a.Next(at, v.end)
-	return at >= 0 && a.Accepts(at)
+	state = language.Next(state, v.endToken)
+	return state >= 0 && language.Accepts(state)
 }

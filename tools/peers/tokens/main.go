@@ -12,46 +12,67 @@ import (
 	"unmask/tokenizers"
 )
 
+// maxLine bounds a request, in bytes.
+const maxLine = 64 << 20
+
+// request is a line of standard input: a File to read, or a Text to encode with the latest file.
 type request struct {
-	File string // a tokenizer.json to read from now on
+	// File is a tokenizer.json, or a folder with a tokenizer.
+	File string
 	Text string
 }
 
+// answer is a line of standard output.
 type answer struct {
-	Refused string     `json:"refused,omitempty"` // why the file or text was not read
-	IDs     [3][]int32 `json:"ids"`               // EncodeSpecial, Encode, Around of the first
-	Decoded [2]string  `json:"decoded"`           // of the first two
+	// Refused says why the file or the text was not read, or is "".
+	Refused string `json:"refused,omitempty"`
+
+	// IDs are the text's tokens: with special tokens read in it, with all of it taken as plain
+	// text, and the first of these between the tokens that stand around a text.
+	IDs [3][]int32 `json:"ids"`
+
+	// Decoded are the texts of the first two of IDs.
+	Decoded [2]string `json:"decoded"`
 }
 
 func main() {
-	in := bufio.NewScanner(os.Stdin)
-	in.Buffer(nil, 1<<26)
-	out := json.NewEncoder(os.Stdout)
-	out.SetEscapeHTML(false)
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "tokens:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, maxLine)
+	encoder := json.NewEncoder(os.Stdout)
+	encoder.SetEscapeHTML(false)
+
 	var t tokenizers.Tokenizer
-	for in.Scan() {
+	for lines.Scan() {
 		var r request
-		if err := json.Unmarshal(in.Bytes(), &r); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return err
 		}
 		var a answer
 		var err error
 		if r.File != "" {
-			t, err = load(r.File)
+			t, err = loadTokenizer(r.File)
 		} else {
-			a, err = encode(t, r.Text)
+			a, err = encodeText(t, r.Text)
 		}
 		if err != nil {
 			a.Refused = err.Error()
 		}
-		if err := out.Encode(a); err != nil {
-			os.Exit(1)
+		if err := encoder.Encode(a); err != nil {
+			return err
 		}
 	}
+	return lines.Err()
 }
 
-func load(name string) (tokenizers.Tokenizer, error) {
+// loadTokenizer reads a tokenizer.json, or the tokenizer of a folder.
+func loadTokenizer(name string) (tokenizers.Tokenizer, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		t, _, err := tokenizers.ParseFS(os.DirFS(name))
 		return t, err
@@ -63,15 +84,20 @@ func load(name string) (tokenizers.Tokenizer, error) {
 	return tokenizers.Parse(data)
 }
 
-func encode(t tokenizers.Tokenizer, text string) (a answer, err error) {
-	if a.IDs[0], err = t.EncodeSpecial(text); err != nil {
+// encodeText encodes a text in every way that a caller of package tokenizers can.
+func encodeText(t tokenizers.Tokenizer, text string) (a answer, err error) {
+	withSpecial, err := t.EncodeSpecial(text)
+	a.IDs[0] = withSpecial
+	if err != nil {
 		return a, err
 	}
-	if a.IDs[1], err = t.Encode(text); err != nil {
+	plain, err := t.Encode(text)
+	a.IDs[1] = plain
+	if err != nil {
 		return a, err
 	}
 	before, after := tokenizers.SurroundingTokens(t)
-	a.IDs[2] = slices.Concat(before, a.IDs[0], after)
-	a.Decoded = [2]string{t.Decode(a.IDs[0]), t.Decode(a.IDs[1])}
+	a.IDs[2] = slices.Concat(before, withSpecial, after)
+	a.Decoded = [2]string{t.Decode(withSpecial), t.Decode(plain)}
 	return a, nil
 }
