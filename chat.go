@@ -172,8 +172,12 @@ func (m *Model) TokensWithAnswer(r Request, answer string, ids []int32) (tokens 
 
 	most := t.MaxLength() - len(known) - len(last)
 	if len(ids) == 0 || len(ids) > most {
-		refusal := &param.Error{Name: "answer", Found: fmt.Sprintf("%d tokens", len(ids)),
-			Want: fmt.Sprintf("1 to %d", most), Reason: param.TooLong}
+		refusal := &param.Error{
+			Name:   "answer",
+			Found:  fmt.Sprintf("%d tokens", len(ids)),
+			Want:   fmt.Sprintf("1 to %d", most),
+			Reason: param.TooLong,
+		}
 		if most < 1 {
 			refusal.Want = fmt.Sprintf("a prompt of fewer than %d", len(known)+most)
 		}

@@ -115,12 +115,20 @@ func (m *Model) imageTokens(in *ImageInput, encoded map[*ImageInput][]int32) ([]
 func (in *ImageInput) check() error {
 	hasPart := in.Mask != nil || in.MaskFile != "" || in.Box != ""
 	if in.Outpaint != "" && (hasPart || in.Strength != 0) {
-		return &param.Error{Name: "outpaint", Found: param.Quote(in.Outpaint),
-			Want: "none with mask, box or strength", Reason: param.NoEffect}
+		return &param.Error{
+			Name:   "outpaint",
+			Found:  param.Quote(in.Outpaint),
+			Want:   "none with mask, box or strength",
+			Reason: param.NoEffect,
+		}
 	}
 	if in.Strength != 0 && (hasPart || in.Paste) {
-		return &param.Error{Name: "strength", Found: param.Format(in.Strength),
-			Want: "0 with mask, box or paste", Reason: param.NoEffect}
+		return &param.Error{
+			Name:   "strength",
+			Found:  param.Format(in.Strength),
+			Want:   "0 with mask, box or paste",
+			Reason: param.NoEffect,
+		}
 	}
 	return param.WithName("fit", images.CheckFit(in.Fit))
 }

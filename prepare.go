@@ -138,8 +138,12 @@ func (m *Model) setKnown(q *generate.Request, r *Request,
 
 // refuseWithoutText returns the refusal of a number of tokens for a model that makes no text.
 func refuseWithoutText(name string, tokens int) error {
-	return &param.Error{Name: name, Found: fmt.Sprint(tokens), Want: "none: the model makes no text",
-		Reason: param.Unsupported}
+	return &param.Error{
+		Name:   name,
+		Found:  fmt.Sprint(tokens),
+		Want:   "none: the model makes no text",
+		Reason: param.Unsupported,
+	}
 }
 
 // setRecipe sets the recipe of a sequence with a number of masked positions: the published one or
@@ -203,8 +207,12 @@ func (m *Model) baseRecipe(r *Request) (generate.Recipe, error) {
 		if want == "" {
 			want = "none: the model has no presets"
 		}
-		return generate.Recipe{}, &param.Error{Name: "preset", Found: param.Quote(name), Want: want,
-			Reason: param.NoSuch}
+		return generate.Recipe{}, &param.Error{
+			Name:   "preset",
+			Found:  param.Quote(name),
+			Want:   want,
+			Reason: param.NoSuch,
+		}
 	}
 	return m.parsePublished(text)
 }
@@ -296,16 +304,28 @@ func (r *Request) check(m *Model) error {
 		}
 	}
 	if r.Tools != nil && r.Messages == nil {
-		return &param.Error{Name: "tools", Found: "a list", Want: "none without messages",
-			Reason: param.NoEffect}
+		return &param.Error{
+			Name:   "tools",
+			Found:  "a list",
+			Want:   "none without messages",
+			Reason: param.NoEffect,
+		}
 	}
 	if r.End != "" && r.MinLength == 0 && !r.Cut {
-		return &param.Error{Name: "end", Found: param.Quote(r.End), Want: "it with min-length or cut",
-			Reason: param.NoEffect}
+		return &param.Error{
+			Name:   "end",
+			Found:  param.Quote(r.End),
+			Want:   "it with min-length or cut",
+			Reason: param.NoEffect,
+		}
 	}
 	if r.Canvas != 0 && (r.MaxTokens != 0 || r.Infill != "") {
-		return &param.Error{Name: "canvas", Found: fmt.Sprint(r.Canvas),
-			Want: "none with max-tokens or holes", Reason: param.NoEffect}
+		return &param.Error{
+			Name:   "canvas",
+			Found:  fmt.Sprint(r.Canvas),
+			Want:   "none with max-tokens or holes",
+			Reason: param.NoEffect,
+		}
 	}
 	if err := generate.CheckTokens("tokens", r.Tokens, m.Spec()); err != nil {
 		return param.WithName("tokens", err)
@@ -315,8 +335,12 @@ func (r *Request) check(m *Model) error {
 	}
 	for _, stop := range r.Stop {
 		if stop == "" || !utf8.ValidString(stop) {
-			return &param.Error{Name: "stop", Found: param.Quote(stop),
-				Want: "texts in UTF-8 that are not empty", Reason: param.OutOfRange}
+			return &param.Error{
+				Name:   "stop",
+				Found:  param.Quote(stop),
+				Want:   "texts in UTF-8 that are not empty",
+				Reason: param.OutOfRange,
+			}
 		}
 	}
 	return nil
@@ -333,8 +357,12 @@ func (r *Request) checkNoText() error {
 	}
 	for _, field := range fields {
 		if field.value != "" {
-			return &param.Error{Name: field.name, Found: param.Quote(field.value),
-				Want: "none: the model makes no text", Reason: param.Unsupported}
+			return &param.Error{
+				Name:   field.name,
+				Found:  param.Quote(field.value),
+				Want:   "none: the model makes no text",
+				Reason: param.Unsupported,
+			}
 		}
 	}
 	return nil
@@ -507,8 +535,12 @@ func (r *Request) checkSubject(m *Model, isGuided bool) error {
 	}
 	for _, subject := range subjects {
 		if !subject.isTaken && subject.found != "" {
-			return &param.Error{Name: subject.name, Found: param.Quote(subject.found),
-				Want: subject.want, Reason: param.Unsupported}
+			return &param.Error{
+				Name:   subject.name,
+				Found:  param.Quote(subject.found),
+				Want:   subject.want,
+				Reason: param.Unsupported,
+			}
 		}
 	}
 	return nil

@@ -276,8 +276,12 @@ func acceptShortForm(name string, raw json.RawMessage) json.RawMessage {
 // which sets nothing, for null. The error is a *param.Error.
 func overrideText(p param.Param, raw json.RawMessage) (string, error) {
 	wrongType := func(kind string) error {
-		return &param.Error{Name: p.Name, Found: fmt.Sprintf("%.40s", raw), Want: kind,
-			Reason: param.WrongType}
+		return &param.Error{
+			Name:   p.Name,
+			Found:  fmt.Sprintf("%.40s", raw),
+			Want:   kind,
+			Reason: param.WrongType,
+		}
 	}
 	if string(raw) == "null" {
 		return "", nil

@@ -196,8 +196,11 @@ func LoadFS(files fs.FS, name string, o Options) (*Model, error) {
 // OpenBackend returns the device that the options name, or the one that they have.
 func (o *Options) OpenBackend() (backend.Backend, error) {
 	if o.Precision > backend.Int8 {
-		return nil, &param.Error{Name: "precision", Found: strconv.Itoa(int(o.Precision)),
-			Want: "F32, BF16 or Int8 of package backend"}
+		return nil, &param.Error{
+			Name:  "precision",
+			Found: strconv.Itoa(int(o.Precision)),
+			Want:  "F32, BF16 or Int8 of package backend",
+		}
 	}
 	if o.Backend != nil {
 		return o.Backend, nil

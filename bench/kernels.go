@@ -48,11 +48,18 @@ var heads = []struct {
 	}},
 	{"moment", headStats(&backend.HeadStats{Beta: 1.5, LogMoment: make([]float64, headRows)})},
 	{"entropy", headStats(&backend.HeadStats{Entropy: make([]float64, headRows)})},
-	{"top2", headStats(&backend.HeadStats{P1: make([]float64, headRows),
-		P2: make([]float64, headRows), Arg: make([]int32, headRows)})},
+	{"top2", headStats(&backend.HeadStats{
+		P1:  make([]float64, headRows),
+		P2:  make([]float64, headRows),
+		Arg: make([]int32, headRows),
+	})},
 	{"sample", func(s *Suite, x *tensor.Dense, h backend.Head) func() {
-		draw := &backend.HeadDraw{Power: 1, Uniform: make([]float64, headRows),
-			Token: make([]int32, headRows), LogP: make([]float64, headRows)}
+		draw := &backend.HeadDraw{
+			Power:   1,
+			Uniform: make([]float64, headRows),
+			Token:   make([]int32, headRows),
+			LogP:    make([]float64, headRows),
+		}
 		for i := range draw.Uniform {
 			draw.Uniform[i] = philox.Stream{}.Uniform(i, philox.Order)
 		}
@@ -102,8 +109,17 @@ func (s *Suite) measureAttention(length, heads, dim int) work {
 // measureConv measures a 3x3 convolution over a square image that keeps its number of channels,
 // with the map of a group norm and swish applied while it reads, as in VQGAN's decoder.
 func (s *Suite) measureConv(side, channels int) work {
-	c := backend.ConvShape{Batch: 1, Height: side, Width: side, In: channels, Out: channels, KH: 3,
-		KW: 3, PadH: 1, PadW: 1}
+	c := backend.ConvShape{
+		Batch:  1,
+		Height: side,
+		Width:  side,
+		In:     channels,
+		Out:    channels,
+		KH:     3,
+		KW:     3,
+		PadH:   1,
+		PadW:   1,
+	}
 	depth := 9 * channels
 	w := s.Device.Pack(channels, depth, backend.F32,
 		func(i int, dst []float32) { fillNoise(dst, i*depth, 0.1) })

@@ -138,10 +138,10 @@ func (s Sizes) countWeights() (used, all float64) {
 
 // WriteGGUF writes a GGUF file with random weights: one type for matrices, another for the head and
 // the embeddings. The architecture is llada, dream, mistral3 for Nemotron-Labs-Diffusion,
-// llada-moe, or llama, which decodes from left to right in other programs. A character of a text is
-// a token.
-func WriteGGUF(w io.Writer, arch string, s Sizes, as, head weights.DType) error {
-	return gguf.Write(w, s.ggufKeys(arch), s.ggufTensors(arch, as, head))
+// llada-moe, or llama, which decodes from left to right in other programs. Its tokenizer has a
+// token for each character.
+func WriteGGUF(w io.Writer, arch string, s Sizes, matrices, head weights.DType) error {
+	return gguf.Write(w, s.ggufKeys(arch), s.ggufTensors(arch, matrices, head))
 }
 
 // ggufKeys returns what a file of an architecture says of the model.
@@ -199,11 +199,16 @@ func (s Sizes) ggufKeys(arch string) []gguf.Key {
 	return keys
 }
 
-// ggufTensors returns the tensors of a file, which are random.
-func (s Sizes) ggufTensors(arch string, as, head weights.DType) (all []gguf.Tensor) {
-	add := func(name string, as weights.DType, shape ...int) {
-		all = append(all, gguf.Tensor{Name: name, DType: as, Shape: shape,
-			Write: func(w io.Writer) error { return writeRandom(w, as, shape) }})
+// ggufTensors returns the tensors of a file, with random values: all matrices in one type, the head
+// and the embeddings in another.
+func (s Sizes) ggufTensors(arch string, matrices, head weights.DType) (all []gguf.Tensor) {
+	add := func(name string, dtype weights.DType, shape ...int) {
+		all = append(all, gguf.Tensor{
+			Name:  name,
+			DType: dtype,
+			Shape: shape,
+			Write: func(w io.Writer) error { return writeRandom(w, dtype, shape) },
+		})
 	}
 	add("token_embd.weight", head, s.Vocab, s.Width)
 	add("output_norm.weight", weights.F32, s.Width)
@@ -214,10 +219,10 @@ func (s Sizes) ggufTensors(arch string, as, head weights.DType) (all []gguf.Tens
 		b := fmt.Sprintf("blk.%d.", i)
 		add(b+"attn_norm.weight", weights.F32, s.Width)
 		add(b+"ffn_norm.weight", weights.F32, s.Width)
-		add(b+"attn_q.weight", as, queries, s.Width)
-		add(b+"attn_k.weight", as, keys, s.Width)
-		add(b+"attn_v.weight", as, keys, s.Width)
-		add(b+"attn_output.weight", as, s.Width, queries)
+		add(b+"attn_q.weight", matrices, queries, s.Width)
+		add(b+"attn_k.weight", matrices, keys, s.Width)
+		add(b+"attn_v.weight", matrices, keys, s.Width)
+		add(b+"attn_output.weight", matrices, s.Width, queries)
 		switch arch {
 		case "dream":
 			add(b+"attn_q.bias", weights.F32, queries)
@@ -236,9 +241,9 @@ func (s Sizes) ggufTensors(arch string, as, head weights.DType) (all []gguf.Tens
 			suffix = "_exps"
 			experts = []int{s.Experts}
 		}
-		add(b+"ffn_gate"+suffix+".weight", as, append(experts, s.MLP, s.Width)...)
-		add(b+"ffn_up"+suffix+".weight", as, append(experts, s.MLP, s.Width)...)
-		add(b+"ffn_down"+suffix+".weight", as, append(experts, s.Width, s.MLP)...)
+		add(b+"ffn_gate"+suffix+".weight", matrices, append(experts, s.MLP, s.Width)...)
+		add(b+"ffn_up"+suffix+".weight", matrices, append(experts, s.MLP, s.Width)...)
+		add(b+"ffn_down"+suffix+".weight", matrices, append(experts, s.Width, s.MLP)...)
 	}
 	return all
 }
@@ -272,9 +277,9 @@ func vocabularyKeys(n, mask, end int) []gguf.Key {
 }
 
 // RandomSource returns a model with the weights that WriteGGUF writes, in memory.
-func RandomSource(arch string, s Sizes, as weights.DType) (*model.Source, error) {
+func RandomSource(arch string, s Sizes, dtype weights.DType) (*model.Source, error) {
 	var file bytes.Buffer
-	if err := WriteGGUF(&file, arch, s, as, as); err != nil {
+	if err := WriteGGUF(&file, arch, s, dtype, dtype); err != nil {
 		return nil, err
 	}
 	f, err := gguf.Parse(file.Bytes(), arch)
@@ -287,26 +292,26 @@ func RandomSource(arch string, s Sizes, as weights.DType) (*model.Source, error)
 
 // writeRandom writes values of a size that keeps activations in range. Blocks repeat after a prime
 // number of them.
-func writeRandom(w io.Writer, as weights.DType, shape []int) error {
+func writeRandom(w io.Writer, dtype weights.DType, shape []int) error {
 	width := shape[len(shape)-1]
-	values, size := as.Block()
+	values, size := dtype.Block()
 	left := size * width / values
 	for _, n := range shape[:len(shape)-1] {
 		left *= n
 	}
 	r := rand.New(rand.NewPCG(1, uint64(left)))
 	chunk := make([]byte, chunkBlocks*size)
-	q, isQuantised := quant.Parse(string(as))
+	q, isQuantised := quant.Parse(string(dtype))
 	switch {
 	case isQuantised:
 		chunk = randomBlocks(q, r)
 	case len(shape) == 1:
 		for i := 0; i < len(chunk); i += size { // 1
-			copy(chunk[i:], map[weights.DType]string{weights.F32: "\x00\x00\x80\x3f"}[as])
+			copy(chunk[i:], map[weights.DType]string{weights.F32: "\x00\x00\x80\x3f"}[dtype])
 		}
 	default:
 		chunk = randomBF16(uint32(left), 65521, 0, 1.0/37)
-		if as == weights.F32 {
+		if dtype == weights.F32 {
 			var wide []byte
 			for half := range slices.Chunk(chunk, 2) {
 				wide = append(wide, 0, 0, half[0], half[1])

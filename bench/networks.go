@@ -49,8 +49,16 @@ var published = map[string]struct {
 		func() any {
 			return &struct {
 				Codec *vqgan.Model `weight:"vqgan"`
-			}{vqgan.New(vqgan.Config{Grid: 16, Ch: 128, ChMult: []int{1, 1, 2, 2, 4}, ResBlocks: 2,
-				ZChannels: 256, EmbedDim: 256, Codes: 1024, OutCh: 3})}
+			}{vqgan.New(vqgan.Config{
+				Grid:      16,
+				Ch:        128,
+				ChMult:    []int{1, 1, 2, 2, 4},
+				ResBlocks: 2,
+				ZChannels: 256,
+				EmbedDim:  256,
+				Codes:     1024,
+				OutCh:     3,
+			})}
 		}},
 	"qwen3-0.6b": {qwenConfig, newQwen},
 }
@@ -124,8 +132,12 @@ func (t *tensors) addRandom(name string, shape ...int) {
 	for _, d := range shape {
 		n *= d
 	}
-	*t = append(*t, weights.Tensor{Name: name, DType: weights.BF16, Shape: shape,
-		Data: randomBF16(uint32(len(*t)), n, center, scale)})
+	*t = append(*t, weights.Tensor{
+		Name:  name,
+		DType: weights.BF16,
+		Shape: shape,
+		Data:  randomBF16(uint32(len(*t)), n, center, scale),
+	})
 }
 
 // randomBF16 returns n random bfloat16 numbers around center. They repeat after a prime number,

@@ -42,8 +42,11 @@ func (s *Suite) measureStep(p backend.Precision) (work, error) {
 	if err != nil {
 		return work{}, err
 	}
-	stats := model.Stats{P1: make([]float64, qwenRows), P2: make([]float64, qwenRows),
-		Arg: make([]int32, qwenRows)}
+	stats := model.Stats{
+		P1:  make([]float64, qwenRows),
+		P2:  make([]float64, qwenRows),
+		Arg: make([]int32, qwenRows),
+	}
 	ops := float64(qwenRows) * (qwenBlocks*(2*qwenWeights+4*qwenRows*qwenHeads*qwenHead) +
 		2*qwenHidden*qwenVocab)
 	return work{run: fullPass(m, 1, stats), cost: cost{ops: ops, precision: p}}, nil
@@ -53,8 +56,17 @@ func (s *Suite) measureStep(p backend.Precision) (work, error) {
 func newQwen() any {
 	return &struct {
 		Model *llama.Model `weight:"model"`
-	}{llama.New(llama.Config{Layers: qwenBlocks, Hidden: qwenHidden, MLP: qwenMLP, Heads: qwenHeads,
-		KVHeads: qwenKV, HeadDim: qwenHead, EmbeddingRows: qwenVocab, QKNorm: true, Tied: true})}
+	}{llama.New(llama.Config{
+		Layers:        qwenBlocks,
+		Hidden:        qwenHidden,
+		MLP:           qwenMLP,
+		Heads:         qwenHeads,
+		KVHeads:       qwenKV,
+		HeadDim:       qwenHead,
+		EmbeddingRows: qwenVocab,
+		QKNorm:        true,
+		Tied:          true,
+	})}
 }
 
 var qwenConfig = fmt.Sprintf(`{"model_type":"a2d-qwen3","hidden_size":%d,

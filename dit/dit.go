@@ -158,7 +158,9 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "cond": c.Cond,
 			"mlp": c.MLP, "length": c.Length, "vocabulary": c.Vocab, "mask": c.Vocab - 1},
 		Parameters: model.Parameters(report.Bound, src.Set),
-		Tokenizer:  tokenizerName, Unused: report.Unused, Notes: notes,
+		Tokenizer:  tokenizerName,
+		Unused:     report.Unused,
+		Notes:      notes,
 	}
 	return loaded, nil
 }
@@ -197,8 +199,12 @@ func (m *Model) packWeights(o model.Options) error {
 	m.Final.LoadModulated(l, mod[adaln.Scale1], mod[adaln.Shift1])
 
 	dim := m.cfg.Hidden / m.cfg.Heads
-	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: dim, BF16: o.Precision != backend.F32,
-		Rotary: nn.NewRotary(m.b, nn.Frequencies(10000, dim/2), 1, m.cfg.Length)}
+	m.layer = attention.Layer{
+		Heads:   m.cfg.Heads,
+		HeadDim: dim,
+		BF16:    o.Precision != backend.F32,
+		Rotary:  nn.NewRotary(m.b, nn.Frequencies(10000, dim/2), 1, m.cfg.Length),
+	}
 	var before []int32
 	if m.cfg.Begin != nil {
 		before = []int32{*m.cfg.Begin}
@@ -207,9 +213,14 @@ func (m *Model) packWeights(o model.Options) error {
 		Passes: model.Passes{Backend: o.Backend,
 			Layers: slices.Repeat(
 				[]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}}, m.cfg.Blocks)},
-		ModelSpec: model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1,
-			Mask: int32(m.cfg.Vocab - 1), Ragged: true, Sparse: true,
-			BeforeText: before},
+		ModelSpec: model.Spec{
+			Shape:      []int{m.cfg.Length},
+			Outcomes:   m.cfg.Vocab - 1,
+			Mask:       int32(m.cfg.Vocab - 1),
+			Ragged:     true,
+			Sparse:     true,
+			BeforeText: before,
+		},
 		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab),
 			Bias: l.Vector(l.Floats(&m.Head.Bias)),
 			// MDLM's parametrization SUBS: a position never becomes the mask token, the last one, so

@@ -45,8 +45,13 @@ func NewConditional(none *Model, classes ...*Model) (*Denoiser, error) {
 
 // Spec implements model.Denoiser. The mask is the token after the last outcome.
 func (d *Denoiser) Spec() model.Spec {
-	return model.Spec{Shape: d.shape, Outcomes: d.tokens, Mask: int32(d.tokens), Fixed: true,
-		Classes: len(d.classes)}
+	return model.Spec{
+		Shape:    d.shape,
+		Outcomes: d.tokens,
+		Mask:     int32(d.tokens),
+		Fixed:    true,
+		Classes:  len(d.classes),
+	}
 }
 
 // Forward computes the conditionals of the rows that are read. It returns an error if the known

@@ -54,8 +54,14 @@ func (s *session) onJoin(m *nats.Msg) {
 		return
 	}
 
-	reply := joinReply{Run: s.key, Spec: s.planHash, Size: int64(len(s.plan)), N: s.run.N,
-		Lease: int64(s.hub.o.Lease), Jobs: 1}
+	reply := joinReply{
+		Run:   s.key,
+		Spec:  s.planHash,
+		Size:  int64(len(s.plan)),
+		N:     s.run.N,
+		Lease: int64(s.hub.o.Lease),
+		Jobs:  1,
+	}
 	if request.Run == s.key {
 		p := s.addPeer(key, &request)
 		reply.Jobs = s.jobLimit(p)

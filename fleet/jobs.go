@@ -38,7 +38,7 @@ type waiter struct {
 	since time.Time
 }
 
-// splitUnits makes units of at most size outputs of those that are missing.
+// splitUnits splits the outputs that are missing into units of at most size neighbouring outputs.
 func (s *session) splitUnits(pending []int, size int) {
 	slices.Sort(pending)
 	var u *unit

@@ -58,9 +58,12 @@ func newSecrets() (*secrets, error) {
 		return nil, err
 	}
 	// Workers do not check its validity: the join line has its hash, and clocks may be wrong.
-	template := &x509.Certificate{SerialNumber: big.NewInt(1),
-		Subject:   pkix.Name{CommonName: "unmask"},
-		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<34, 0)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "unmask"},
+		NotBefore:    time.Unix(0, 0),
+		NotAfter:     time.Unix(1<<34, 0),
+	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, err
@@ -221,13 +224,17 @@ func ParseJoinLine(text string) (JoinLine, error) {
 // pinCertificate returns the TLS of a worker: the hub's certificate must be the one of the join
 // line, whatever its name and dates. That is safer than an authority, which could certify another.
 func pinCertificate(hash string, now clock) *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, Time: now,
+	return &tls.Config{
+		InsecureSkipVerify: true,
+		MinVersion:         tls.VersionTLS13,
+		Time:               now,
 		VerifyPeerCertificate: func(certs [][]byte, _ [][]*x509.Certificate) error {
 			if len(certs) > 0 && digest(certs[0]) == hash {
 				return nil
 			}
 			return errCertificate
-		}}
+		},
+	}
 }
 
 var errCertificate = errors.New("the hub's certificate is not the one of the join line")

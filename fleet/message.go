@@ -17,20 +17,20 @@ func subject(id, name string) string { return "unmask." + id + "." + name }
 // keyBytes is the size of a connection's key. The worker draws it, and only the hub learns it.
 const keyBytes = 16
 
-// inbox is where a connection gets its answers, and nobody else.
+// inbox returns the prefix of the subjects on which a connection, and nobody else, gets answers.
 func inbox(id, key string) string { return subject(id, "to."+key) }
 
-// senderKey returns the key of the connection that sent a message on a subject. ok is false where
-// it asks for an answer elsewhere than at its own inbox, such as on a subject that all workers
-// hear: the hub would then speak to others for it.
+// senderKey returns the key of the connection that sent a message on a subject. ok is false if it
+// wants the answer anywhere but in its own inbox, such as on a subject that all workers hear:
+// otherwise a worker could make the hub send messages to others.
 func senderKey(id, subject, reply string) (key string, ok bool) {
 	key = subject[strings.LastIndexByte(subject, '.')+1:]
 	repliesToSender := reply == "" || strings.HasPrefix(reply, inbox(id, key)+".")
 	return key, isHex(key, keyBytes) && repliesToSender
 }
 
-// joinRequest asks to join. Without Run it asks what the run is, with Run it shows the first
-// output.
+// joinRequest asks to join. Without Run it asks for the run's description; with Run it carries the
+// digest of the worker's own first output: a worker that computes other bytes must not join.
 type joinRequest struct {
 	Protocol int    `json:"protocol"`
 	Worker   string `json:"worker"`

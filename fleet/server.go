@@ -46,8 +46,11 @@ type engine struct {
 
 // openEngine starts a server at o.Listen, or connects to o.URL.
 func openEngine(o HubOptions, s *secrets) (_ *engine, err error) {
-	e := &engine{join: JoinLine{ID: s.id}, secret: randomHex(tokenBytes),
-		ownKey: randomHex(keyBytes)}
+	e := &engine{
+		join:   JoinLine{ID: s.id},
+		secret: randomHex(tokenBytes),
+		ownKey: randomHex(keyBytes),
+	}
 	defer func() {
 		if err != nil {
 			e.close()
@@ -104,8 +107,11 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 		if err != nil {
 			return err
 		}
-		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair},
-			MinVersion: tls.VersionTLS13, Time: now}
+		o.TLSConfig = &tls.Config{
+			Certificates: []tls.Certificate{pair},
+			MinVersion:   tls.VersionTLS13,
+			Time:         now,
+		}
 		e.join.Cert = digest(pair.Certificate[0])
 	}
 

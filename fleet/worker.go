@@ -297,8 +297,13 @@ func (w *worker) request(ctx context.Context, name string, message []byte, reply
 func (w *worker) join(ctx context.Context, allowNew bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	request := joinRequest{Protocol: protocol, Worker: w.o.Name, Build: w.o.Info.Build,
-		Go: w.o.Info.Go, Platform: w.o.Info.Platform}
+	request := joinRequest{
+		Protocol: protocol,
+		Worker:   w.o.Name,
+		Build:    w.o.Info.Build,
+		Go:       w.o.Info.Go,
+		Platform: w.o.Info.Platform,
+	}
 	var reply joinReply
 	if _, err := w.request(ctx, "hello", pack(request), &reply, &reply.refusal); err != nil {
 		return err

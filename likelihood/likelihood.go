@@ -73,8 +73,14 @@ type Options struct {
 }
 
 // PassesParam describes Options.Passes.
-var PassesParam = param.Param{Name: "passes", Kind: param.Whole, Min: 2, Max: 1 << 16,
-	Default: "128", Help: "masks for each answer, or for each of its blocks"}
+var PassesParam = param.Param{
+	Name:    "passes",
+	Kind:    param.Whole,
+	Min:     2,
+	Max:     1 << 16,
+	Default: "128",
+	Help:    "masks for each answer, or for each of its blocks",
+}
 
 const defaultPasses = 128
 
@@ -125,8 +131,8 @@ func Measure(ctx context.Context, d model.Denoiser, tokens []int32, from, to int
 	return m.estimate, nil
 }
 
-// CountPasses returns the number of sequences that Of sends through the model, or its error for
-// options and answers that cannot be measured.
+// CountPasses returns the number of sequences that Measure sends through the model, or the
+// error that it would return for options and answers that cannot be measured.
 func CountPasses(d model.Denoiser, tokens []int32, from, to int, o Options) (int, error) {
 	m, err := newMeasure(d, tokens, from, to, o)
 	if err != nil {
@@ -206,12 +212,20 @@ func (m *measure) check() error {
 	case m.Method == "":
 		m.Method = Stratified
 	case causal && m.Method != LeftToRight:
-		return &param.Error{Name: "method", Found: m.Method, Reason: param.Unsupported,
-			Want: LeftToRight + ": this model's known tokens see only those before them"}
+		return &param.Error{
+			Name:   "method",
+			Found:  m.Method,
+			Reason: param.Unsupported,
+			Want:   LeftToRight + ": this model's known tokens see only those before them",
+		}
 	}
 	if causal && m.from == 0 {
-		return &param.Error{Name: "prompt", Found: "empty", Reason: param.OutOfRange,
-			Want: "at least one token: this model predicts the next one"}
+		return &param.Error{
+			Name:   "prompt",
+			Found:  "empty",
+			Reason: param.OutOfRange,
+			Want:   "at least one token: this model predicts the next one",
+		}
 	}
 	m.order, _ = parseMethod(m.Method) // Check has looked at the error
 	return nil
@@ -235,8 +249,11 @@ func parseMethod(name string) (samplers.Order, error) {
 	case "", MonteCarlo, Stratified, Random, LeftToRight:
 		return nil, nil
 	}
-	refusal := &param.Error{Name: "method", Found: param.Quote(name),
-		Want: "monte-carlo, stratified, random, left-to-right or an order of samplers, such as confidence"}
+	refusal := &param.Error{
+		Name:  "method",
+		Found: param.Quote(name),
+		Want:  "monte-carlo, stratified, random, left-to-right or an order of samplers, such as confidence",
+	}
 	s, err := samplers.Parse(name)
 	if err != nil {
 		refusal.Reason = param.NoSuch

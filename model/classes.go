@@ -15,8 +15,11 @@ import (
 func FindClass(classes int, names []string, text string) (int32, error) {
 	text = strings.TrimSpace(text)
 	refuse := func(found, names string) error {
-		return &param.Error{Name: "class", Found: found,
-			Want: fmt.Sprintf("0 to %d%s", classes-1, names)}
+		return &param.Error{
+			Name:  "class",
+			Found: found,
+			Want:  fmt.Sprintf("0 to %d%s", classes-1, names),
+		}
 	}
 	if n, err := strconv.Atoi(text); err == nil {
 		if n < 0 || n >= classes {

@@ -47,14 +47,30 @@ func (f *Filter) Equal(o *Filter) bool {
 
 // The parameters of a Filter that are numbers.
 var (
-	TemperatureParam = param.Param{Name: "temperature", Min: 1e-3, Max: 1e3, Default: "1",
-		Zero: "the most probable tokens",
-		Help: "draw from p^(1/temperature), normalised; 0 takes the most probable tokens"}
-	TopPParam = param.Param{Name: "top-p", Min: 1e-9, Max: 1, Default: "1",
-		Help: "keep the most probable tokens that hold this much probability"}
-	TopKParam = param.Param{Name: "top-k", Kind: param.Whole, Min: 1, Max: 1 << 30, Zero: "all",
+	TemperatureParam = param.Param{
+		Name:    "temperature",
+		Min:     1e-3,
+		Max:     1e3,
+		Default: "1",
+		Zero:    "the most probable tokens",
+		Help:    "draw from p^(1/temperature), normalised; 0 takes the most probable tokens",
+	}
+	TopPParam = param.Param{
+		Name:    "top-p",
+		Min:     1e-9,
+		Max:     1,
+		Default: "1",
+		Help:    "keep the most probable tokens that hold this much probability",
+	}
+	TopKParam = param.Param{
+		Name:    "top-k",
+		Kind:    param.Whole,
+		Min:     1,
+		Max:     1 << 30,
+		Zero:    "all",
 		Default: "0",
-		Help:    "keep the k most probable tokens, 0 for all"}
+		Help:    "keep the k most probable tokens, 0 for all",
+	}
 )
 
 // Check returns an error for the first parameter out of range, given the number of outcomes.

@@ -43,29 +43,72 @@ const AutoregressiveReason = "an autoregressive model, or one whose config.json 
 // tensors of one that is read: by model_type, by a part of a class's name or by the end of a
 // tensor's name.
 var unread = []struct{ model, kinds, class, tensor, why string }{
-	{model: "DPLM-2", kinds: "dplm2", class: "DPLM2", why: "residues and structure in one sequence, " +
-		"with positions that begin again for each"},
-	{model: "ESM3", kinds: "esm3", class: "ESM3", tensor: "encoder.sequence_embed.weight",
-		why: "tracks of sequence, structure and function"},
-	{model: "ESM-C", kinds: "esmc ESMplusplus", class: "ESMC", tensor: "attn.layernorm_qkv.1.weight",
-		why: "another network than ESM-2's"},
-	{model: "BD3-LM", kinds: "bd3lm", class: "BD3LM",
-		why: "a network that reads a clean copy of the text beside the masked one"},
-	{model: "DUO", kinds: "DUO duo", class: "DUO", why: "uniform state: texts begin as random tokens, " +
-		"not as masks"},
-	{model: "UDLM", kinds: "udlm", class: "UDLM", why: "uniform state: texts begin as random tokens, " +
-		"not as masks"},
-	{model: "DiffusionGemma", kinds: "diffusion_gemma diffusion_gemma_text", class: "DiffusionGemma",
-		why: "not masked: a canvas begins as random tokens"},
+	{
+		model: "DPLM-2",
+		kinds: "dplm2",
+		class: "DPLM2",
+		why: "residues and structure in one sequence, " +
+			"with positions that begin again for each",
+	},
+	{
+		model:  "ESM3",
+		kinds:  "esm3",
+		class:  "ESM3",
+		tensor: "encoder.sequence_embed.weight",
+		why:    "tracks of sequence, structure and function",
+	},
+	{
+		model:  "ESM-C",
+		kinds:  "esmc ESMplusplus",
+		class:  "ESMC",
+		tensor: "attn.layernorm_qkv.1.weight",
+		why:    "another network than ESM-2's",
+	},
+	{
+		model: "BD3-LM",
+		kinds: "bd3lm",
+		class: "BD3LM",
+		why:   "a network that reads a clean copy of the text beside the masked one",
+	},
+	{
+		model: "DUO",
+		kinds: "DUO duo",
+		class: "DUO",
+		why: "uniform state: texts begin as random tokens, " +
+			"not as masks",
+	},
+	{
+		model: "UDLM",
+		kinds: "udlm",
+		class: "UDLM",
+		why: "uniform state: texts begin as random tokens, " +
+			"not as masks",
+	},
+	{
+		model: "DiffusionGemma",
+		kinds: "diffusion_gemma diffusion_gemma_text",
+		class: "DiffusionGemma",
+		why:   "not masked: a canvas begins as random tokens",
+	},
 	{model: "ReFusion", kinds: "refusion", class: "ReFusion", why: "slots are filled left to right"},
 	{model: "DiffuLLaMA", class: "DiffuLLaMA", why: "its mask is in none of its files"},
 	{model: "DiffuGPT", class: "DiffuGPT", why: "its mask is in none of its files"},
-	{model: "Nemotron-Diffusion-Research", class: "DiffEncoderModel",
-		why: "the names of its tensors are not known"},
-	{model: "Nemotron-Labs-Diffusion with pictures", kinds: "nemotron_labs_diffusion_vlm",
-		why: "pictures are not read"},
-	{model: "this model", kinds: "qwen3 qwen3_moe qwen2_moe mistral mixtral gemma gemma2 gemma3 phi " +
-		"phi3 gpt2 gpt_neox olmo olmo2 olmoe deepseek_v2 deepseek_v3", why: AutoregressiveReason},
+	{
+		model: "Nemotron-Diffusion-Research",
+		class: "DiffEncoderModel",
+		why:   "the names of its tensors are not known",
+	},
+	{
+		model: "Nemotron-Labs-Diffusion with pictures",
+		kinds: "nemotron_labs_diffusion_vlm",
+		why:   "pictures are not read",
+	},
+	{
+		model: "this model",
+		kinds: "qwen3 qwen3_moe qwen2_moe mistral mixtral gemma gemma2 gemma3 phi " +
+			"phi3 gpt2 gpt_neox olmo olmo2 olmoe deepseek_v2 deepseek_v3",
+		why: AutoregressiveReason,
+	},
 }
 
 // checkUnread returns an error for a network that is known and not read.

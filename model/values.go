@@ -131,8 +131,8 @@ func (v *Values) Bool(key string, missing bool) bool {
 	return missing
 }
 
-// RequireValues keeps an error for values that a network does not compute. Missing keys have the
-// right ones.
+// RequireValues fails if a key has another value than the one in values, which is the only one that
+// the network computes. A missing key passes: that value is its default.
 func (v *Values) RequireValues(values map[string]any) {
 	v.Seen = slices.AppendSeq(v.Seen, maps.Keys(values))
 	if err := RequireValues(v.Keys, "", values); err != nil {

@@ -192,8 +192,11 @@ type LayerNorm struct {
 
 // NewLayerNorm returns a norm with weight and bias.
 func NewLayerNorm(width int, eps float32) LayerNorm {
-	return LayerNorm{Weight: weights.Param{Shape: []int{width}},
-		Bias: weights.Param{Shape: []int{width}}, Eps: eps}
+	return LayerNorm{
+		Weight: weights.Param{Shape: []int{width}},
+		Bias:   weights.Param{Shape: []int{width}},
+		Eps:    eps,
+	}
 }
 
 // NewLayerNormNoBias returns a norm with a weight only.

@@ -13,9 +13,14 @@ import (
 )
 
 // StrengthParam is the share of the steps that run on a given picture.
-var StrengthParam = param.Param{Name: "strength", Kind: param.Number, Min: 1e-3, Max: 1,
+var StrengthParam = param.Param{
+	Name:    "strength",
+	Kind:    param.Number,
+	Min:     1e-3,
+	Max:     1,
 	Default: "0.5",
-	Help:    "share of the steps that run on a given picture; 1 generates all of it again"}
+	Help:    "share of the steps that run on a given picture; 1 generates all of it again",
+}
 
 // Redraw returns the last steps of r, a request that Check returned, starting from the codes of a
 // picture. The number of masked codes is the one that the schedule leaves masked at that step; the

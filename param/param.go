@@ -189,7 +189,8 @@ func Quote(text string) string {
 }
 
 // Unknown returns the error for a name that is not known: "unknown sampler "momnet" (did you mean
-// moment?), want one of eb, moment". kind is what the name is of, and the error's Name.
+// moment?), want one of eb, moment". kind says what was to be named (here "sampler"), and is the
+// error's Name.
 func Unknown(kind, name string, known []string) error {
 	known = slices.Sorted(slices.Values(known))
 	suggestion := ""

@@ -41,8 +41,11 @@ func ParseShard(text string, getenv func(string) string) (Shard, error) {
 	if shard, ok := newShard(i, n); found && ok {
 		return shard, nil
 	}
-	return Shard{}, &param.Error{Name: "shard", Found: param.Quote(text),
-		Want: "i/n with i from 0 to n-1, or auto"}
+	return Shard{}, &param.Error{
+		Name:  "shard",
+		Found: param.Quote(text),
+		Want:  "i/n with i from 0 to n-1, or auto",
+	}
 }
 
 // shardFromEnvironment returns the shard of this Slurm task or Kubernetes pod.
@@ -61,15 +64,22 @@ func shardFromEnvironment(getenv func(string) string) (Shard, error) {
 	}
 
 	if i == "" || n == "" {
-		return Shard{}, &param.Error{Name: "shard", Found: "auto", Want: "a Slurm array " +
-			"(SLURM_ARRAY_TASK_ID, _MIN and _COUNT) or an Indexed Job (JOB_COMPLETION_INDEX and " +
-			"UNMASK_SHARDS)"}
+		return Shard{}, &param.Error{
+			Name:  "shard",
+			Found: "auto",
+			Want: "a Slurm array " +
+				"(SLURM_ARRAY_TASK_ID, _MIN and _COUNT) or an Indexed Job (JOB_COMPLETION_INDEX and " +
+				"UNMASK_SHARDS)",
+		}
 	}
 	if shard, ok := newShard(i, n); ok {
 		return shard, nil
 	}
-	return Shard{}, &param.Error{Name: "shard", Want: "i/n with i from 0 to n-1",
-		Found: fmt.Sprintf("auto, which is %s/%s here", i, n)}
+	return Shard{}, &param.Error{
+		Name:  "shard",
+		Want:  "i/n with i from 0 to n-1",
+		Found: fmt.Sprintf("auto, which is %s/%s here", i, n),
+	}
 }
 
 // slurmTask returns this task's index in its array and the number of tasks. Task ids need not begin
@@ -86,8 +96,11 @@ func slurmTask(getenv func(string) string) (i, n string, err error) {
 	stepText := cmp.Or(getenv("SLURM_ARRAY_TASK_STEP"), "1")
 	step, err := strconv.Atoi(stepText)
 	if err != nil || step < 1 {
-		return "", "", &param.Error{Name: "SLURM_ARRAY_TASK_STEP", Found: param.Quote(stepText),
-			Want: "a whole number from 1"}
+		return "", "", &param.Error{
+			Name:  "SLURM_ARRAY_TASK_STEP",
+			Found: param.Quote(stepText),
+			Want:  "a whole number from 1",
+		}
 	}
 	return strconv.Itoa((id - first) / step), getenv("SLURM_ARRAY_TASK_COUNT"), nil
 }

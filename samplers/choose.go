@@ -13,13 +13,22 @@ const DefaultAlpha = 6.0
 
 // AlphaParam is the Gumbel temperature of the rules that have one. Below its range beta overflows
 // float64 if there are many steps; a smaller alpha would change nothing.
-var AlphaParam = param.Param{Name: "alpha", Min: 1e-3, Max: 1e6,
+var AlphaParam = param.Param{
+	Name:    "alpha",
+	Min:     1e-3,
+	Max:     1e6,
 	Default: param.Format(DefaultAlpha),
-	Help:    "Gumbel temperature of maskgit, moment, u-moment, temp and hybrid; the last step has none"}
+	Help:    "Gumbel temperature of maskgit, moment, u-moment, temp and hybrid; the last step has none",
+}
 
 // GammaParam is the exponent gamma of the tokens that an order draws: p^gamma.
-var GammaParam = param.Param{Name: "gamma", Min: 1e-3, Max: 1e6, Default: "1",
-	Help: "draw tokens from p^gamma, for orders: random, u-moment, halton, hybrid; p in the last step"}
+var GammaParam = param.Param{
+	Name:    "gamma",
+	Min:     1e-3,
+	Max:     1e6,
+	Default: "1",
+	Help:    "draw tokens from p^gamma, for orders: random, u-moment, halton, hybrid; p in the last step",
+}
 
 // ChooseThenSample chooses positions by an Order and then draws their tokens from p^gamma
 // (Hayakawa et al. 2025, section 3 and algorithm "General choose-then-sample"). With gamma = 1

@@ -34,8 +34,12 @@ func (g Greedy) Choose(v *View) (Opening, error) {
 func (g Greedy) Check() error {
 	in := innerSampler(g)
 	if c, ok := in.(ChooseThenSample); ok && c.Gamma != 0 {
-		return &param.Error{Name: "gamma", Found: param.Format(c.Gamma),
-			Want: "none: greedy takes the most probable tokens", Reason: param.NoEffect}
+		return &param.Error{
+			Name:   "gamma",
+			Found:  param.Format(c.Gamma),
+			Want:   "none: greedy takes the most probable tokens",
+			Reason: param.NoEffect,
+		}
 	}
 	if Is[DPLM](in) || in.Needs(1, 2).Draw {
 		return fmt.Errorf("samplers: greedy around a sampler that draws tokens itself, want one that " +

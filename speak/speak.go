@@ -62,11 +62,21 @@ const maxWholeFrames = 600 * omnivoice.FrameRate
 
 // The parameters of a Request that are numbers.
 var (
-	SpeedParam = param.Param{Name: "speed", Min: 0.25, Max: 4, Default: "1",
-		Help: "how fast it is spoken"}
-	SecondsParam = param.Param{Name: "seconds", Min: 1.0 / omnivoice.FrameRate, Zero: "by its letters",
-		Max: omnivoice.MaxFrames / omnivoice.FrameRate, Default: "0",
-		Help: "how long the sound is, 0 to choose by the letters"}
+	SpeedParam = param.Param{
+		Name:    "speed",
+		Min:     0.25,
+		Max:     4,
+		Default: "1",
+		Help:    "how fast it is spoken",
+	}
+	SecondsParam = param.Param{
+		Name:    "seconds",
+		Min:     1.0 / omnivoice.FrameRate,
+		Zero:    "by its letters",
+		Max:     omnivoice.MaxFrames / omnivoice.FrameRate,
+		Default: "0",
+		Help:    "how long the sound is, 0 to choose by the letters",
+	}
 )
 
 // Speech is a text that is being spoken, part by part. One goroutine at a time may use one.
@@ -162,8 +172,12 @@ func checkText(text string) error {
 	case omnivoice.CleanText(text, "") == "":
 		return &param.Error{Name: "text", Found: param.Quote(text), Want: "something to say"}
 	case len(text) > MaxTextBytes:
-		return &param.Error{Name: "text", Found: fmt.Sprintf("%d bytes", len(text)),
-			Want: fmt.Sprint("at most ", MaxTextBytes), Reason: param.TooLong}
+		return &param.Error{
+			Name:   "text",
+			Found:  fmt.Sprintf("%d bytes", len(text)),
+			Want:   fmt.Sprint("at most ", MaxTextBytes),
+			Reason: param.TooLong,
+		}
 	}
 	return nil
 }

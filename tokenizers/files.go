@@ -25,8 +25,9 @@ var Files = []string{"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_co
 // only. EsmTokenizer reads vocab.txt always. The error is fs.ErrNotExist if none exists.
 func ParseFS(files fs.FS) (Tokenizer, string, error) { return ParseClass(files, "") }
 
-// ParseClass is ParseFS for a network whose tokenizer has this class where tokenizer_config.json
-// names none, as AutoTokenizer has one for each model_type.
+// ParseClass is ParseFS with a default for the tokenizer's class, which counts if
+// tokenizer_config.json names none. transformers' AutoTokenizer has such a default for each
+// model_type.
 func ParseClass(files fs.FS, class string) (Tokenizer, string, error) {
 	config, err := ReadConfig(files, "tokenizer_config.json")
 	if err != nil {

@@ -27,10 +27,28 @@ type Config struct {
 // Presets are the published sizes (Li et al., "MAGE", CVPR 2023): mage-vitb-1600.pth and
 // mage-vitl-1600.pth.
 var Presets = map[string]Config{
-	"base": {Hidden: 768, Depth: 12, Heads: 12, DecHidden: 768, DecDepth: 8, DecHeads: 16, Grid: 16,
-		Codebook: 1024, Vocab: 2025},
-	"large": {Hidden: 1024, Depth: 24, Heads: 16, DecHidden: 1024, DecDepth: 8, DecHeads: 16, Grid: 16,
-		Codebook: 1024, Vocab: 2025},
+	"base": {
+		Hidden:    768,
+		Depth:     12,
+		Heads:     12,
+		DecHidden: 768,
+		DecDepth:  8,
+		DecHeads:  16,
+		Grid:      16,
+		Codebook:  1024,
+		Vocab:     2025,
+	},
+	"large": {
+		Hidden:    1024,
+		Depth:     24,
+		Heads:     16,
+		DecHidden: 1024,
+		DecDepth:  8,
+		DecHeads:  16,
+		Grid:      16,
+		Codebook:  1024,
+		Vocab:     2025,
+	},
 }
 
 const (
@@ -48,9 +66,16 @@ const (
 func readConfig(src *model.Source, set *weights.Set) (Config, error) {
 	f := src.ConfigValues()
 	size := func(key string) int { return f.BoundedInt(key, 0, 1, maxSize) }
-	c := Config{Hidden: size("embed_dim"), Depth: size("depth"), Heads: size("num_heads"),
-		DecHidden: size("decoder_embed_dim"), DecDepth: size("decoder_depth"),
-		DecHeads: size("decoder_num_heads"), Grid: size("grid"), Codebook: size("codebook_size")}
+	c := Config{
+		Hidden:    size("embed_dim"),
+		Depth:     size("depth"),
+		Heads:     size("num_heads"),
+		DecHidden: size("decoder_embed_dim"),
+		DecDepth:  size("decoder_depth"),
+		DecHeads:  size("decoder_num_heads"),
+		Grid:      size("grid"),
+		Codebook:  size("codebook_size"),
+	}
 	c.Vocab = c.Codebook + extraTokens
 	f.Read("class_names", &c.ClassNames, "a list of names")
 	known := strings.Join(append(f.Seen, "vqgan"), " ")

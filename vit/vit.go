@@ -131,15 +131,20 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: c.ClassNames, Info: model.Info{
-		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "depth": c.Depth,
-			"decoder hidden": c.DecHidden,
-			"decoder heads":  c.DecHeads, "decoder depth": c.DecDepth, "grid": c.Grid, "codes": c.Codebook,
-			"vocabulary": c.Vocab, "mask": c.Vocab - 1},
-		Parameters: model.Parameters(report.Bound, src.Set),
-		Unused: slices.DeleteFunc(report.Unused,
-			func(name string) bool { return strings.HasPrefix(name, "vqgan.") }),
-	}}, nil
+	return &model.Loaded{
+		Denoiser: m,
+		Kind:     model.KindImage,
+		Classes:  c.ClassNames,
+		Info: model.Info{
+			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "depth": c.Depth,
+				"decoder hidden": c.DecHidden,
+				"decoder heads":  c.DecHeads, "decoder depth": c.DecDepth, "grid": c.Grid, "codes": c.Codebook,
+				"vocabulary": c.Vocab, "mask": c.Vocab - 1},
+			Parameters: model.Parameters(report.Bound, src.Set),
+			Unused: slices.DeleteFunc(report.Unused,
+				func(name string) bool { return strings.HasPrefix(name, "vqgan.") }),
+		},
+	}, nil
 }
 
 // packWeights packs the bound weights.
@@ -164,15 +169,26 @@ func (m *Model) packWeights(o model.Options) error {
 		// The state of a sequence is the decoder's input at its masked positions, which depends on the
 		// class token. It is kept from the full pass, because a partial pass does not recompute that
 		// token.
-		Passes: model.Passes{Backend: m.b, Extra: 1, States: []int{c.DecHidden},
+		Passes: model.Passes{
+			Backend: m.b,
+			Extra:   1,
+			States:  []int{c.DecHidden},
 			Layers: slices.Concat(
 				slices.Repeat([]kvcache.Layer{{Heads: m.enc.Heads, HeadDim: m.enc.HeadDim}}, c.Depth),
-				slices.Repeat([]kvcache.Layer{{Heads: m.dec.Heads, HeadDim: m.dec.HeadDim}}, c.DecDepth))},
-		ModelSpec: model.Spec{Shape: []int{c.Grid, c.Grid}, Outcomes: c.Codebook,
-			Mask:  int32(c.Vocab - 1),
-			Fixed: true, Classes: len(c.ClassNames)},
-		Head: backend.Head{W: l.Matrix(&m.Word, c.Codebook), Bias: l.Vector(bias[:c.Codebook]),
-			Outcomes: c.Codebook}, // the head's weight is the codes' embedding
+				slices.Repeat([]kvcache.Layer{{Heads: m.dec.Heads, HeadDim: m.dec.HeadDim}}, c.DecDepth)),
+		},
+		ModelSpec: model.Spec{
+			Shape:    []int{c.Grid, c.Grid},
+			Outcomes: c.Codebook,
+			Mask:     int32(c.Vocab - 1),
+			Fixed:    true,
+			Classes:  len(c.ClassNames),
+		},
+		Head: backend.Head{
+			W:        l.Matrix(&m.Word, c.Codebook),
+			Bias:     l.Vector(bias[:c.Codebook]),
+			Outcomes: c.Codebook,
+		}, // the head's weight is the codes' embedding
 		Width: c.DecHidden,
 		// the encoder's and the decoder's nn.Work, and keys and values of a layer of each
 		RowSize: 14 * (c.Hidden + c.DecHidden),

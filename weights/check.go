@@ -192,6 +192,7 @@ func (c *headerChecker) eachMember(begin int, visit func(name string, value span
 // The following functions walk over JSON that is known to be valid. They return the byte after what
 // they skip.
 
+// skipSpace returns the index of the first byte from i on that is not JSON's white space.
 func skipSpace(text []byte, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
 		i++
@@ -199,6 +200,7 @@ func skipSpace(text []byte, i int) int {
 	return i
 }
 
+// skipString returns the index after the JSON string that begins at i. The text is valid JSON.
 func skipString(text []byte, i int) int {
 	for i++; text[i] != '"'; i++ {
 		if text[i] == '\\' {
@@ -208,6 +210,7 @@ func skipString(text []byte, i int) int {
 	return i + 1
 }
 
+// skipValue returns the index after the JSON value that begins at i. The text is valid JSON.
 func skipValue(text []byte, i int) int {
 	depth := 0
 	for i < len(text) {

@@ -25,8 +25,11 @@ func Device(name string, threads int) (backend.Backend, error) {
 		return nil, err
 	}
 	if threads < 0 || threads > MaxThreads {
-		return nil, &param.Error{Name: "threads", Found: strconv.Itoa(threads),
-			Want: fmt.Sprintf("0 to %d", MaxThreads)}
+		return nil, &param.Error{
+			Name:  "threads",
+			Found: strconv.Itoa(threads),
+			Want:  fmt.Sprintf("0 to %d", MaxThreads),
+		}
 	}
 	if name != "cpu" {
 		notice := func(line string) { slog.Info(line) }

@@ -77,19 +77,25 @@ type Model struct {
 // New returns the network without weights.
 func New(c Config) *Model {
 	m := &Model{
-		TextProj: nn.NewLinearNoBias(c.TextWidth, c.Hidden), TextNorm: nn.NewRMSNorm(c.Hidden, eps),
+		TextProj:  nn.NewLinearNoBias(c.TextWidth, c.Hidden),
+		TextNorm:  nn.NewRMSNorm(c.Hidden, eps),
 		Words:     weights.Param{Shape: []int{c.Vocab, c.In}},
-		EmbedNorm: nn.NewRMSNorm(c.In, eps), EmbedConv: weights.Param{Shape: []int{c.Width, c.In, 1, 1}},
-		Cond1: nn.NewLinearNoBias(c.TextWidth+numbers*c.Frequencies, c.Hidden),
-		Cond2: nn.NewLinearNoBias(c.Hidden, c.Hidden),
-		Down:  newStage(c), Up: newStage(c),
-		ToNorm: nn.NewRMSNorm(c.Width, eps), To: nn.NewLinearNoBias(c.Width, c.Hidden),
-		FromNorm: nn.NewRMSNorm(c.Hidden, eps), From: nn.NewLinearNoBias(c.Hidden, c.Width),
-		HeadConv: weights.Param{Shape: []int{c.In, c.Width, 1, 1}}, HeadNorm: nn.NewRMSNorm(c.In, eps),
-		Head:  weights.Param{Shape: []int{c.Codes, c.In, 1, 1}},
-		cfg:   c,
-		self:  attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads},
-		inner: attention.Layer{Heads: c.BlockHeads, HeadDim: c.Width / c.BlockHeads},
+		EmbedNorm: nn.NewRMSNorm(c.In, eps),
+		EmbedConv: weights.Param{Shape: []int{c.Width, c.In, 1, 1}},
+		Cond1:     nn.NewLinearNoBias(c.TextWidth+numbers*c.Frequencies, c.Hidden),
+		Cond2:     nn.NewLinearNoBias(c.Hidden, c.Hidden),
+		Down:      newStage(c),
+		Up:        newStage(c),
+		ToNorm:    nn.NewRMSNorm(c.Width, eps),
+		To:        nn.NewLinearNoBias(c.Width, c.Hidden),
+		FromNorm:  nn.NewRMSNorm(c.Hidden, eps),
+		From:      nn.NewLinearNoBias(c.Hidden, c.Width),
+		HeadConv:  weights.Param{Shape: []int{c.In, c.Width, 1, 1}},
+		HeadNorm:  nn.NewRMSNorm(c.In, eps),
+		Head:      weights.Param{Shape: []int{c.Codes, c.In, 1, 1}},
+		cfg:       c,
+		self:      attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads},
+		inner:     attention.Layer{Heads: c.BlockHeads, HeadDim: c.Width / c.BlockHeads},
 	}
 	if c.Halved {
 		square := weights.Param{Shape: []int{c.Width, c.Width, 2, 2}}
@@ -134,9 +140,12 @@ func (m *Model) packWeights(o model.Options) error {
 		k.packWeights(l)
 		m.table.Layers = append(m.table.Layers, &k.Mod1, &k.Mod2, &k.Mod3)
 	}
-	m.marginals = model.HeadMarginals{Backend: b,
-		Head:   backend.Head{W: l.Matrix(&m.Head, c.Codes), Outcomes: c.Codes},
-		Length: c.Side * c.Side, Project: m.projectRows}
+	m.marginals = model.HeadMarginals{
+		Backend: b,
+		Head:    backend.Head{W: l.Matrix(&m.Head, c.Codes), Outcomes: c.Codes},
+		Length:  c.Side * c.Side,
+		Project: m.projectRows,
+	}
 	return l.Err()
 }
 
@@ -162,8 +171,13 @@ func (m *Model) packHalving(l *nn.Loader) {
 // Spec implements model.Denoiser.
 func (m *Model) Spec() model.Spec {
 	c := &m.cfg
-	return model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Vocab - 1),
-		Fixed: true, Prompt: true}
+	return model.Spec{
+		Shape:    []int{c.Side, c.Side},
+		Outcomes: c.Codes,
+		Mask:     int32(c.Vocab - 1),
+		Fixed:    true,
+		Prompt:   true,
+	}
 }
 
 // Prompts implements model.Prompter.

@@ -32,12 +32,39 @@ type Config struct {
 
 // Presets are the published sizes (Patil et al. 2024, "aMUSEd: an open MUSE reproduction").
 var Presets = map[string]Config{
-	"256": {Hidden: 1024, Depth: 22, Heads: 16, Inner: 2816, In: 768, Width: 768, BlockHeads: 12,
-		Res: 3, Side: 16,
-		Vocab: 8256, Codes: 8192, TextWidth: 768, Frequencies: 256, Mapped: true},
-	"512": {Hidden: 1024, Depth: 22, Heads: 16, Inner: 2816, In: 768, Width: 768, BlockHeads: 12,
-		Res: 3, Side: 32, Halved: true,
-		Vocab: 8256, Codes: 8192, TextWidth: 768, Frequencies: 256, Mapped: true},
+	"256": {
+		Hidden:      1024,
+		Depth:       22,
+		Heads:       16,
+		Inner:       2816,
+		In:          768,
+		Width:       768,
+		BlockHeads:  12,
+		Res:         3,
+		Side:        16,
+		Vocab:       8256,
+		Codes:       8192,
+		TextWidth:   768,
+		Frequencies: 256,
+		Mapped:      true,
+	},
+	"512": {
+		Hidden:      1024,
+		Depth:       22,
+		Heads:       16,
+		Inner:       2816,
+		In:          768,
+		Width:       768,
+		BlockHeads:  12,
+		Res:         3,
+		Side:        32,
+		Halved:      true,
+		Vocab:       8256,
+		Codes:       8192,
+		TextWidth:   768,
+		Frequencies: 256,
+		Mapped:      true,
+	},
 }
 
 const (
@@ -82,9 +109,13 @@ func readConfig(src *model.Source) (c Config, err error) {
 		return c, err
 	}
 	z := &weights.Sizes{Set: src.Set}
-	c = Config{Heads: f.Heads, BlockHeads: f.BlockHeads, Side: f.Side,
-		Halved: z.Has("down_block.downsample.conv.weight"),
-		Mapped: z.Has("down_block.attention_blocks.0.kv_mapper.weight")}
+	c = Config{
+		Heads:      f.Heads,
+		BlockHeads: f.BlockHeads,
+		Side:       f.Side,
+		Halved:     z.Has("down_block.downsample.conv.weight"),
+		Mapped:     z.Has("down_block.attention_blocks.0.kv_mapper.weight"),
+	}
 	c.Hidden = z.Dim("encoder_proj.weight", 2, 0)
 	c.TextWidth = z.Dim("encoder_proj.weight", 2, 1)
 	c.Vocab = z.Dim("embed.embeddings.weight", 2, 0)

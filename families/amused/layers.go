@@ -50,10 +50,15 @@ type resBlock struct {
 // newResBlock returns the block without weights. cond is the width of the conditioning vector.
 func newResBlock(width, cond int) resBlock {
 	four := func() weights.Param { return weights.Param{Shape: []int{1, 1, 1, 4 * width}} }
-	return resBlock{Depthwise: weights.Param{Shape: []int{width, 1, 3, 3}},
-		Norm: nn.NewRMSNorm(width, eps), Up: nn.NewLinearNoBias(width, 4*width),
-		Gamma: four(), Beta: four(),
-		Down: nn.NewLinearNoBias(4*width, width), Mod: adaln.NewNoBias(cond, width, 2)}
+	return resBlock{
+		Depthwise: weights.Param{Shape: []int{width, 1, 3, 3}},
+		Norm:      nn.NewRMSNorm(width, eps),
+		Up:        nn.NewLinearNoBias(width, 4*width),
+		Gamma:     four(),
+		Beta:      four(),
+		Down:      nn.NewLinearNoBias(4*width, width),
+		Mod:       adaln.NewNoBias(cond, width, 2),
+	}
 }
 
 // packWeights packs the bound weights.
@@ -134,11 +139,17 @@ type layer struct {
 func newLayer(c Config) layer {
 	mod := func() adaln.Layer { return adaln.NewNoBias(c.Hidden, c.Hidden, 2) }
 	return layer{
-		Norm1: nn.NewRMSNorm(c.Hidden, eps), Mod1: mod(), Self: newCrossAttention(c.Hidden, c.Hidden),
-		Norm2: nn.NewRMSNorm(c.Hidden, eps), Mod2: mod(), Text: newCrossAttention(c.Hidden, c.Hidden),
-		Norm3: nn.NewLayerNormNoBias(c.Hidden, eps), Mod3: mod(),
-		Up:   weights.Param{Shape: []int{2 * c.Inner, c.Hidden}},
-		Down: nn.NewLinearNoBias(c.Inner, c.Hidden)}
+		Norm1: nn.NewRMSNorm(c.Hidden, eps),
+		Mod1:  mod(),
+		Self:  newCrossAttention(c.Hidden, c.Hidden),
+		Norm2: nn.NewRMSNorm(c.Hidden, eps),
+		Mod2:  mod(),
+		Text:  newCrossAttention(c.Hidden, c.Hidden),
+		Norm3: nn.NewLayerNormNoBias(c.Hidden, eps),
+		Mod3:  mod(),
+		Up:    weights.Param{Shape: []int{2 * c.Inner, c.Hidden}},
+		Down:  nn.NewLinearNoBias(c.Inner, c.Hidden),
+	}
 }
 
 // packWeights packs the bound weights.

@@ -95,17 +95,27 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	m.prompter = clip.Prompter{Source: src, Options: o, Width: c.TextWidth, Pad: -1}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: run,
-		Presets: map[string]string{"inpaint": inpainting}, Info: model.Info{
+	return &model.Loaded{
+		Denoiser: m,
+		Kind:     model.KindImage,
+		Recipe:   run,
+		Presets:  map[string]string{"inpaint": inpainting},
+		Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "layers": c.Depth, "mlp": c.Inner,
 				"width": c.Width, "blocks": c.Res, "grid": c.Side, "codes": c.Codes, "mask": c.Vocab - 1},
-			Parameters: model.Parameters(report.Bound, src.Set), Notes: t.Notes,
-		}}, nil
+			Parameters: model.Parameters(report.Bound, src.Set),
+			Notes:      t.Notes,
+		},
+	}, nil
 }
 
 func init() {
-	model.Register(model.Format{Name: "amused", Kinds: []string{"amused"}, Load: loadModel,
-		Match: matchesSource})
+	model.Register(model.Format{
+		Name:  "amused",
+		Kinds: []string{"amused"},
+		Load:  loadModel,
+		Match: matchesSource,
+	})
 	model.RegisterCodec(model.CodecFormat{Name: "amused", Match: matchesSource,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			t, err := openTransformer(src)

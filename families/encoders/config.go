@@ -105,34 +105,71 @@ type family struct {
 }
 
 var families = []*family{
-	{name: "bert", class: "BertTokenizer", kinds: []string{"bert"},
-		blockPrefix: "bert.encoder.layer.", mlpTensor: "intermediate.dense.weight", names: bertNames,
-		readKeys: (*Config).readBERT, unused: []string{"bert.embeddings.position_ids", "bert.pooler.*",
-			"cls.*"}},
-	{name: "roberta", class: "RobertaTokenizer",
+	{
+		name:        "bert",
+		class:       "BertTokenizer",
+		kinds:       []string{"bert"},
+		blockPrefix: "bert.encoder.layer.",
+		mlpTensor:   "intermediate.dense.weight",
+		names:       bertNames,
+		readKeys:    (*Config).readBERT,
+		unused: []string{"bert.embeddings.position_ids", "bert.pooler.*",
+			"cls.*"},
+	},
+	{
+		name:        "roberta",
+		class:       "RobertaTokenizer",
 		kinds:       []string{"roberta", "xlm-roberta", "camembert"},
-		blockPrefix: "roberta.encoder.layer.", mlpTensor: "intermediate.dense.weight",
-		names:    robertaNames,
-		readKeys: (*Config).readRoBERTa, unused: []string{"roberta.embeddings.position_ids",
+		blockPrefix: "roberta.encoder.layer.",
+		mlpTensor:   "intermediate.dense.weight",
+		names:       robertaNames,
+		readKeys:    (*Config).readRoBERTa,
+		unused: []string{"roberta.embeddings.position_ids",
 			"roberta.pooler.*",
-			"lm_head.bias"}},
-	{name: "roberta-fairseq", class: "RobertaTokenizer", kinds: []string{"roberta"},
-		blockPrefix: "sentence_encoder.layers.", mlpTensor: "fc1.weight", names: fairseqNames,
-		readKeys: (*Config).readRoBERTa, unused: []string{"*.version", "*._float_tensor",
-			"classification_heads.*"}},
-	{name: "albert", class: "AlbertTokenizer", kinds: []string{"albert"},
-		blockPrefix: "albert.encoder.albert_layer_groups.", mlpTensor: "albert_layers.0.ffn.weight",
-		names: albertNames, readKeys: (*Config).readALBERT,
+			"lm_head.bias"},
+	},
+	{
+		name:        "roberta-fairseq",
+		class:       "RobertaTokenizer",
+		kinds:       []string{"roberta"},
+		blockPrefix: "sentence_encoder.layers.",
+		mlpTensor:   "fc1.weight",
+		names:       fairseqNames,
+		readKeys:    (*Config).readRoBERTa,
+		unused: []string{"*.version", "*._float_tensor",
+			"classification_heads.*"},
+	},
+	{
+		name:        "albert",
+		class:       "AlbertTokenizer",
+		kinds:       []string{"albert"},
+		blockPrefix: "albert.encoder.albert_layer_groups.",
+		mlpTensor:   "albert_layers.0.ffn.weight",
+		names:       albertNames,
+		readKeys:    (*Config).readALBERT,
 		unused: []string{"albert.embeddings.position_ids", "albert.pooler.*",
-			"predictions.bias", "sop_classifier.*"}},
-	{name: "esm", class: "EsmTokenizer", kinds: []string{"esm", dplm},
-		blockPrefix: "esm.encoder.layer.", mlpTensor: "intermediate.dense.weight", names: esmNames,
-		readKeys: (*Config).readESM,
+			"predictions.bias", "sop_classifier.*"},
+	},
+	{
+		name:        "esm",
+		class:       "EsmTokenizer",
+		kinds:       []string{"esm", dplm},
+		blockPrefix: "esm.encoder.layer.",
+		mlpTensor:   "intermediate.dense.weight",
+		names:       esmNames,
+		readKeys:    (*Config).readESM,
 		unused: []string{"esm.embeddings.position_ids", "esm.embeddings.position_embeddings.*",
-			"*inv_freq", "esm.contact_head.*", "esm.pooler.*", "lm_head.decoder.bias"}},
-	{name: "modernbert", kinds: []string{"modernbert", bertChat},
-		blockPrefix: "model.layers.", mlpTensor: "mlp.Wi.weight", names: modernbertNames,
-		readKeys: (*Config).readModernBERT, unused: []string{"*inv_freq"}},
+			"*inv_freq", "esm.contact_head.*", "esm.pooler.*", "lm_head.decoder.bias"},
+	},
+	{
+		name:        "modernbert",
+		kinds:       []string{"modernbert", bertChat},
+		blockPrefix: "model.layers.",
+		mlpTensor:   "mlp.Wi.weight",
+		names:       modernbertNames,
+		readKeys:    (*Config).readModernBERT,
+		unused:      []string{"*inv_freq"},
+	},
 }
 
 // dplm is the kind of ESM-2's network that its authors trained for diffusion.
@@ -447,8 +484,8 @@ func (c *Config) describeSizes() map[string]int {
 
 // publishedRecipe returns the published run of a model: BERT-Chat's of 128 steps in blocks of 32;
 // DPLM's of 500 steps (generate.py of the authors). The other encoders were published without one.
-// That a network of ESM-2's is DPLM's is said by its class or, if that is ESM-2's, only by the name
-// of the repository.
+// DPLM is a network of ESM-2's form: config.json names DPLM's class or, where it names ESM-2's,
+// only the repository's name tells the two apart.
 func (c *Config) publishedRecipe(src *model.Source) string {
 	const run = "dplm steps=500"
 	switch {

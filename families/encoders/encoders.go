@@ -124,8 +124,11 @@ func (stateMarginals) Visit([]int32, func(i int, logits []float32)) error { retu
 
 // New returns the network without weights.
 func New(c Config) *Model {
-	m := &Model{Words: matrixParam(c.VocabRows, c.Embed),
-		Blocks: make([]block, c.Groups*c.GroupBlocks), cfg: c}
+	m := &Model{
+		Words:  matrixParam(c.VocabRows, c.Embed),
+		Blocks: make([]block, c.Groups*c.GroupBlocks),
+		cfg:    c,
+	}
 	if c.Positions > 0 {
 		m.Positions = matrixParam(c.Positions, c.Embed)
 	}
@@ -289,8 +292,12 @@ func (m *Model) packWeights(o model.Options) error {
 		local = c.newRotary(m.b, c.LocalTheta)
 	}
 	for i := range c.Layers {
-		layer := attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads, Rotary: global,
-			BF16: o.Precision != backend.F32}
+		layer := attention.Layer{
+			Heads:   c.Heads,
+			HeadDim: c.Hidden / c.Heads,
+			Rotary:  global,
+			BF16:    o.Precision != backend.F32,
+		}
 		if c.Local != nil && c.Local[i] {
 			layer.Window = c.Window
 			layer.Rotary = local
@@ -298,12 +305,28 @@ func (m *Model) packWeights(o model.Options) error {
 		m.layers = append(m.layers, layer)
 	}
 	m.Network = model.Network{
-		Passes: model.Passes{Backend: m.b, Local: c.Window > 0,
-			Layers: caches},
-		ModelSpec: model.Spec{Shape: []int{c.Length}, Outcomes: c.VocabRows, Mask: c.Mask, Ragged: true,
-			BeforeText: c.tokens.before, AfterText: c.tokens.after, EndTokens: c.tokens.ends},
-		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: 8*c.Hidden + c.MLP,
-		Begin: m.beginBatch, Pass: m.runPass, Finish: m.finishRows, FinishStates: m.normLast,
+		Passes: model.Passes{
+			Backend: m.b,
+			Local:   c.Window > 0,
+			Layers:  caches,
+		},
+		ModelSpec: model.Spec{
+			Shape:      []int{c.Length},
+			Outcomes:   c.VocabRows,
+			Mask:       c.Mask,
+			Ragged:     true,
+			BeforeText: c.tokens.before,
+			AfterText:  c.tokens.after,
+			EndTokens:  c.tokens.ends,
+		},
+		Head:         head,
+		RawHead:      &raw,
+		Width:        c.Hidden,
+		RowSize:      8*c.Hidden + c.MLP,
+		Begin:        m.beginBatch,
+		Pass:         m.runPass,
+		Finish:       m.finishRows,
+		FinishStates: m.normLast,
 	}
 	return l.Err()
 }

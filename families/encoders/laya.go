@@ -219,7 +219,7 @@ func (l *Laya) Answer(ctx context.Context, questions []LayaPrompt) (answers []La
 	}
 	b := model.NewRaggedBatch(l.Spec(), tokens)
 
-	// Of each question its first position and its options' masks are read, in this order.
+	// The rows of a question are its first position and then its options' masks.
 	var rows []int32
 	for i, q := range questions {
 		rows = append(rows, int32(i*b.Length))

@@ -112,8 +112,12 @@ func (l *Laya) EncodeQuestion(q LayaQuestion) (p LayaPrompt, err error) {
 
 	n := len(p.MaskPositions)
 	if err == nil && (n == 0 || int(p.MaskPositions[n-1]) >= l.agent.Longest) {
-		err = &param.Error{Name: "options", Found: fmt.Sprintf("%d", n), Reason: param.TooLong,
-			Want: fmt.Sprintf("options that fit in %d tokens", l.agent.Longest)}
+		err = &param.Error{
+			Name:   "options",
+			Found:  fmt.Sprintf("%d", n),
+			Reason: param.TooLong,
+			Want:   fmt.Sprintf("options that fit in %d tokens", l.agent.Longest),
+		}
 	}
 	return p, err
 }

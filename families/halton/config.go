@@ -28,18 +28,78 @@ type Config struct {
 // Presets are the published sizes (Besnier et al. 2025; Halton-MaskGIT, README.md). The small
 // models have 6 heads of 85 numbers in 512.
 var Presets = map[string]Config{
-	"256-tiny": {Hidden: 384, Depth: 6, Heads: 6, HeadDim: 64, Inner: 1024, Side: 16, Positions: 256,
-		Codes: 16384, Classes: 1000, Registers: 1},
-	"256-small": {Hidden: 512, Depth: 12, Heads: 6, HeadDim: 85, Inner: 1536, Side: 16, Positions: 256,
-		Codes: 16384, Classes: 1000, Registers: 1},
-	"256-base": {Hidden: 768, Depth: 12, Heads: 12, HeadDim: 64, Inner: 2048, Side: 16,
-		Positions: 256, Codes: 16384, Classes: 1000, Registers: 1},
-	"384-small": {Hidden: 512, Depth: 12, Heads: 6, HeadDim: 85, Inner: 1536, Side: 24, Positions: 576,
-		Codes: 16384, Classes: 1000, Registers: 1},
-	"384-base": {Hidden: 768, Depth: 12, Heads: 12, HeadDim: 64, Inner: 2048, Side: 24,
-		Positions: 576, Codes: 16384, Classes: 1000, Registers: 1},
-	"384-large": {Hidden: 1024, Depth: 24, Heads: 16, HeadDim: 64, Inner: 2816, Side: 24,
-		Positions: 576, Codes: 16384, Classes: 1000, Registers: 1},
+	"256-tiny": {
+		Hidden:    384,
+		Depth:     6,
+		Heads:     6,
+		HeadDim:   64,
+		Inner:     1024,
+		Side:      16,
+		Positions: 256,
+		Codes:     16384,
+		Classes:   1000,
+		Registers: 1,
+	},
+	"256-small": {
+		Hidden:    512,
+		Depth:     12,
+		Heads:     6,
+		HeadDim:   85,
+		Inner:     1536,
+		Side:      16,
+		Positions: 256,
+		Codes:     16384,
+		Classes:   1000,
+		Registers: 1,
+	},
+	"256-base": {
+		Hidden:    768,
+		Depth:     12,
+		Heads:     12,
+		HeadDim:   64,
+		Inner:     2048,
+		Side:      16,
+		Positions: 256,
+		Codes:     16384,
+		Classes:   1000,
+		Registers: 1,
+	},
+	"384-small": {
+		Hidden:    512,
+		Depth:     12,
+		Heads:     6,
+		HeadDim:   85,
+		Inner:     1536,
+		Side:      24,
+		Positions: 576,
+		Codes:     16384,
+		Classes:   1000,
+		Registers: 1,
+	},
+	"384-base": {
+		Hidden:    768,
+		Depth:     12,
+		Heads:     12,
+		HeadDim:   64,
+		Inner:     2048,
+		Side:      24,
+		Positions: 576,
+		Codes:     16384,
+		Classes:   1000,
+		Registers: 1,
+	},
+	"384-large": {
+		Hidden:    1024,
+		Depth:     24,
+		Heads:     16,
+		HeadDim:   64,
+		Inner:     2816,
+		Side:      24,
+		Positions: 576,
+		Codes:     16384,
+		Classes:   1000,
+		Registers: 1,
+	},
 }
 
 // anchor is the tensor that shows a checkpoint's prefix.
@@ -104,14 +164,19 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage,
-		Classes: imagenet.Classes(c.Classes), Recipe: recipe,
-		Presets: map[string]string{"fid": c.evaluationRecipe(), "confidence": confidence},
+	return &model.Loaded{
+		Denoiser: m,
+		Kind:     model.KindImage,
+		Classes:  imagenet.Classes(c.Classes),
+		Recipe:   recipe,
+		Presets:  map[string]string{"fid": c.evaluationRecipe(), "confidence": confidence},
 		Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
 				"grid": c.Side, "codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
-			Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
-		}}, nil
+			Parameters: model.Parameters(report.Bound, src.Set),
+			Unused:     report.Unused,
+		},
+	}, nil
 }
 
 // recipe is the authors' demonstration (Halton-MaskGIT, README.md).
@@ -143,14 +208,21 @@ func matchesSource(src *model.Source) bool {
 }
 
 func init() {
-	model.Register(model.Format{Name: "halton-maskgit", Kinds: []string{"halton-maskgit"},
-		Load: loadModel, Match: matchesSource})
-	model.RegisterCodec(model.CodecFormat{Name: "halton-maskgit", Match: matchesSource,
+	model.Register(model.Format{
+		Name:  "halton-maskgit",
+		Kinds: []string{"halton-maskgit"},
+		Load:  loadModel,
+		Match: matchesSource,
+	})
+	model.RegisterCodec(model.CodecFormat{
+		Name:  "halton-maskgit",
+		Match: matchesSource,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			c, err := readConfig(src)
 			if err != nil {
 				return nil, err
 			}
 			return vq.Open(src, "codec", c.Side, c.Codes, o)
-		}})
+		},
+	})
 }

@@ -93,7 +93,8 @@ func New(c Config) *Model {
 		Tokens:   weights.Param{Shape: []int{c.Codes + 1, c.Hidden}},
 		Position: weights.Param{Shape: []int{c.Positions, c.Hidden}},
 		Blocks:   make([]block, c.Depth),
-		Final:    vector(), FinalB: vector(),
+		Final:    vector(),
+		FinalB:   vector(),
 		FinalMod: adaln.New(c.Hidden, c.Hidden, 2),
 		HeadBias: weights.Param{Shape: []int{c.Codes + 1}},
 		cfg:      c,
@@ -103,12 +104,18 @@ func New(c Config) *Model {
 		m.Register = weights.Param{Shape: []int{c.Registers, c.Hidden}}
 	}
 	for i := range m.Blocks {
-		m.Blocks[i] = block{Mod: adaln.New(c.Hidden, c.Hidden, adaln.Parts),
-			Norm1: nn.NewRMSNorm(c.Hidden, eps), Norm2: nn.NewRMSNorm(c.Hidden, eps),
-			Query: nn.NewLinearNoBias(c.Hidden, width), Key: nn.NewLinearNoBias(c.Hidden, width),
-			Value: nn.NewLinearNoBias(c.Hidden, width), Out: nn.NewLinearNoBias(width, c.Hidden),
-			Gate: nn.NewLinearNoBias(c.Hidden, c.Inner), Up: nn.NewLinearNoBias(c.Hidden, c.Inner),
-			Down: nn.NewLinearNoBias(c.Inner, c.Hidden)}
+		m.Blocks[i] = block{
+			Mod:   adaln.New(c.Hidden, c.Hidden, adaln.Parts),
+			Norm1: nn.NewRMSNorm(c.Hidden, eps),
+			Norm2: nn.NewRMSNorm(c.Hidden, eps),
+			Query: nn.NewLinearNoBias(c.Hidden, width),
+			Key:   nn.NewLinearNoBias(c.Hidden, width),
+			Value: nn.NewLinearNoBias(c.Hidden, width),
+			Out:   nn.NewLinearNoBias(width, c.Hidden),
+			Gate:  nn.NewLinearNoBias(c.Hidden, c.Inner),
+			Up:    nn.NewLinearNoBias(c.Hidden, c.Inner),
+			Down:  nn.NewLinearNoBias(c.Inner, c.Hidden),
+		}
 	}
 	return m
 }
@@ -139,12 +146,23 @@ func (m *Model) packWeights(o model.Options) error {
 	b.Write(m.finalB, 0, l.Floats(&m.FinalB))
 	m.FinalMod.Load(l)
 	m.Network = model.Network{
-		Passes: model.Passes{Backend: b, Extra: c.Registers,
-			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.HeadDim}}, c.Depth)},
-		ModelSpec: model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Codes),
-			Fixed: true, Classes: c.Classes},
-		Head: backend.Head{W: l.Matrix(&m.Tokens, c.Codes+1), Bias: l.Vector(l.Floats(&m.HeadBias)),
-			Outcomes: c.Codes}, // the mask has a column too but is not an outcome
+		Passes: model.Passes{
+			Backend: b,
+			Extra:   c.Registers,
+			Layers:  slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.HeadDim}}, c.Depth),
+		},
+		ModelSpec: model.Spec{
+			Shape:    []int{c.Side, c.Side},
+			Outcomes: c.Codes,
+			Mask:     int32(c.Codes),
+			Fixed:    true,
+			Classes:  c.Classes,
+		},
+		Head: backend.Head{
+			W:        l.Matrix(&m.Tokens, c.Codes+1),
+			Bias:     l.Vector(l.Floats(&m.HeadBias)),
+			Outcomes: c.Codes,
+		}, // the mask has a column too but is not an outcome
 		Width: c.Hidden, RowSize: 9*c.Hidden + 2*c.Inner,
 		Begin: m.beginBatch, Pass: m.runPass,
 	}

@@ -69,75 +69,163 @@ const (
 // kinds is the table of kinds, of which the first that matches counts.
 var kinds = []*kind{
 	// inclusionAI/LLaDA-MoE-7B-A1B-Base, -Instruct, -Instruct-TD (trajectory distillation)
-	{name: "llada-moe-td", modelTypes: "llada lladamoe", matches: isLLaDAMoE, repoPart: "-TD",
+	{
+		name:       "llada-moe-td",
+		modelTypes: "llada lladamoe",
+		matches:    isLLaDAMoE,
+		repoPart:   "-TD",
 		readConfig: (*file).readLLaDAMoE,
-		maskText:   "<|mask|>", endText: "<|role_end|>", recipe: sureRecipe},
-	{name: "lladamoe", modelTypes: "llada lladamoe", matches: isLLaDAMoE,
+		maskText:   "<|mask|>",
+		endText:    "<|role_end|>",
+		recipe:     sureRecipe,
+	},
+	{
+		name:       "lladamoe",
+		modelTypes: "llada lladamoe",
+		matches:    isLLaDAMoE,
 		readConfig: (*file).readLLaDAMoE,
-		maskText:   "<|mask|>", endText: "<|role_end|>", recipe: LLaDARecipe},
+		maskText:   "<|mask|>",
+		endText:    "<|role_end|>",
+		recipe:     LLaDARecipe,
+	},
 	// GSAI-ML/LLaDA-8B-Base, -Instruct, LLaDA-1.5 (Nie et al. 2025, "Large language diffusion models")
-	{name: "llada", readConfig: (*file).readLLaDA, tensorNames: lladaNames, maskText: "<|mdm_mask|>",
-		recipe: LLaDARecipe},
+	{
+		name:        "llada",
+		readConfig:  (*file).readLLaDA,
+		tensorNames: lladaNames,
+		maskText:    "<|mdm_mask|>",
+		recipe:      LLaDARecipe,
+	},
 	// inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones; 2.1 edits (thresholds 0.9: the
 	// quality mode). Their config.json has neither a mask nor a block size (modeling_llada2_moe.py)
-	{name: "llada2.1", modelTypes: "llada2_moe", repoPart: "LLaDA2.1", readConfig: (*file).readLLaDA2,
-		tensorNames: llada2Names, defaultBlock: 32, blockKey: "block_size", maskText: "<|mask|>",
-		maskID: 156895,
-		recipe: "edit reuse=blocks"},
-	{name: "llada2_moe", readConfig: (*file).readLLaDA2, tensorNames: llada2Names, defaultBlock: 32,
-		blockKey: "block_size", maskText: "<|mask|>", maskID: 156895,
-		recipe: "dynamic(theta=0.95) schedule=llada steps=%d reuse=blocks"},
+	{
+		name:         "llada2.1",
+		modelTypes:   "llada2_moe",
+		repoPart:     "LLaDA2.1",
+		readConfig:   (*file).readLLaDA2,
+		tensorNames:  llada2Names,
+		defaultBlock: 32,
+		blockKey:     "block_size",
+		maskText:     "<|mask|>",
+		maskID:       156895,
+		recipe:       "edit reuse=blocks",
+	},
+	{
+		name:         "llada2_moe",
+		readConfig:   (*file).readLLaDA2,
+		tensorNames:  llada2Names,
+		defaultBlock: 32,
+		blockKey:     "block_size",
+		maskText:     "<|mask|>",
+		maskID:       156895,
+		recipe:       "dynamic(theta=0.95) schedule=llada steps=%d reuse=blocks",
+	},
 	// GSAI-ML/iLLaDA-8B-*
 	{name: "illada", maskText: "<[MASK]>", recipe: LLaDARecipe},
 	// Dream-org/DreamReasoner-8B
-	{name: "dream-reasoner", modelTypes: "Dream",
-		matches:  func(f *file) bool { return f.Has("block_size") },
-		blockKey: "block_size", maskText: "<|mask|>", recipe: blockRecipe},
+	{
+		name:       "dream-reasoner",
+		modelTypes: "Dream",
+		matches:    func(f *file) bool { return f.Has("block_size") },
+		blockKey:   "block_size",
+		maskText:   "<|mask|>",
+		recipe:     blockRecipe,
+	},
 	// Dream-org/Dream-v0-*-7B, Dream-Coder-v0-Instruct-7B, DreamOn-v0-7B, apple/DiffuCoder-7B-*
 	{name: "Dream", shifted: true, maskText: "<|mask|>", recipe: dreamRecipe},
 	// dllm-hub/Qwen2.5-Coder-0.5B-Instruct-diffusion-mdlm-*, Qwen3-0.6B-diffusion-bd3lm-*
-	{name: "a2d-bd3lm", modelTypes: a2dTypes, repoPart: "-bd3lm", blockKey: "block_size",
+	{
+		name:         "a2d-bd3lm",
+		modelTypes:   a2dTypes,
+		repoPart:     "-bd3lm",
+		blockKey:     "block_size",
 		defaultBlock: 32,
-		blocks:       model.AnswerBlocks, maskText: "<|mask|>",
-		recipe: dllmBlocksRecipe},
-	{name: "a2d-blocks", modelTypes: a2dTypes,
-		matches:  func(f *file) bool { return f.Has("block_size") },
-		blockKey: "block_size", blocks: model.AnswerBlocks, maskText: "<|mask|>",
-		recipe: dllmBlocksRecipe},
+		blocks:       model.AnswerBlocks,
+		maskText:     "<|mask|>",
+		recipe:       dllmBlocksRecipe,
+	},
+	{
+		name:       "a2d-blocks",
+		modelTypes: a2dTypes,
+		matches:    func(f *file) bool { return f.Has("block_size") },
+		blockKey:   "block_size",
+		blocks:     model.AnswerBlocks,
+		maskText:   "<|mask|>",
+		recipe:     dllmBlocksRecipe,
+	},
 	{name: "a2d-qwen3", modelTypes: a2dTypes, maskText: "<|mask|>", recipe: dllmRecipe},
 	// Gen-Verse/TraDo-4B-Instruct, -8B-Instruct, -8B-Thinking: SDAR's class and network
-	{name: "trado", modelTypes: "sdar", repoPart: "TraDo", blockKey: "block_size", defaultBlock: 4,
-		maskText: "<|MASK|>",
-		recipe:   "dynamic(theta=0.9, temperature=1) schedule=llada steps=%d reuse=blocks"},
+	{
+		name:         "trado",
+		modelTypes:   "sdar",
+		repoPart:     "TraDo",
+		blockKey:     "block_size",
+		defaultBlock: 4,
+		maskText:     "<|MASK|>",
+		recipe:       "dynamic(theta=0.9, temperature=1) schedule=llada steps=%d reuse=blocks",
+	},
 	// JetLM/SDAR-*-Chat (Cheng et al. 2025, "SDAR"), SDAR-30B-A3B-Chat, -Sci
 	{name: "sdar", blockKey: "block_size", defaultBlock: 4, maskText: "<|MASK|>", recipe: sdarRecipe},
-	{name: "sdar_moe", readConfig: (*file).readQwenMoE, blockKey: "block_size", defaultBlock: 4,
-		maskText: "<|MASK|>",
-		maskID:   151669, recipe: sdarRecipe},
+	{
+		name:         "sdar_moe",
+		readConfig:   (*file).readQwenMoE,
+		blockKey:     "block_size",
+		defaultBlock: 4,
+		maskText:     "<|MASK|>",
+		maskID:       151669,
+		recipe:       sdarRecipe,
+	},
 	// radicalnumerics/RND1-Base-0910: ranked by entropy, 256 steps at temperature 0.1
-	{name: "rnd1", readConfig: (*file).readQwenMoE, shifted: true, maskText: "<|MASK|>",
-		maskID: 151669, endToken: 151645,
-		recipe: "entropy schedule=floor steps=256 temperature=0.1"},
+	{
+		name:       "rnd1",
+		readConfig: (*file).readQwenMoE,
+		shifted:    true,
+		maskText:   "<|MASK|>",
+		maskID:     151669,
+		endToken:   151645,
+		recipe:     "entropy schedule=floor steps=256 temperature=0.1",
+	},
 	// Efficient-Large-Model/Fast_dLLM_v2_* (Wu et al. 2025, "Fast-dLLM v2"), generate of the
 	// repository: small blocks of 8, threshold 0.9
-	{name: "Fast_dLLM_Qwen", shifted: true, blockKey: "bd_size", defaultBlock: 32,
-		maskText: "|<MASK>|",
-		recipe:   "fast-dllm-v2(block=%d) reuse=blocks"},
-	// Salesforce/CoDA-v0-Base, -Instruct: the server's run
-	{name: "CoDA", shifted: true, maskText: "<|mask|>", endToken: 151645,
-		recipe: "greedy(entropy) schedule=dream steps=128"},
-	// fredzzp/open-dcoder-0.5B, told by the mask in its vocabulary; sample.py of the authors
-	{name: "open-dcoder", modelTypes: "qwen2", matches: func(f *file) bool {
-		_, ok := f.findToken("<M>", math.MaxInt32)
-		return ok
+	{
+		name:         "Fast_dLLM_Qwen",
+		shifted:      true,
+		blockKey:     "bd_size",
+		defaultBlock: 32,
+		maskText:     "|<MASK>|",
+		recipe:       "fast-dllm-v2(block=%d) reuse=blocks",
 	},
-		shifted: true, maskText: "<M>",
-		recipe: "p2(by=draws) schedule=floor steps=128 temperature=0.5 top-k=200"},
+	// Salesforce/CoDA-v0-Base, -Instruct: the server's run
+	{
+		name:     "CoDA",
+		shifted:  true,
+		maskText: "<|mask|>",
+		endToken: 151645,
+		recipe:   "greedy(entropy) schedule=dream steps=128",
+	},
+	// fredzzp/open-dcoder-0.5B, told by the mask in its vocabulary; sample.py of the authors
+	{
+		name:       "open-dcoder",
+		modelTypes: "qwen2",
+		matches: func(f *file) bool {
+			_, ok := f.findToken("<M>", math.MaxInt32)
+			return ok
+		},
+		shifted:  true,
+		maskText: "<M>",
+		recipe:   "p2(by=draws) schedule=floor steps=128 temperature=0.5 top-k=200",
+	},
 	// ByteDance-Seed/Stable-DiffCoder-8B-Base, -Instruct: the mask <[MASK_TOKEN]> is the default of
 	// generate_block and in no key
-	{name: "stable-diffcoder", modelTypes: "llama", matches: isStableDiffCoder, defaultBlock: 4,
-		blocks: model.CutBlocks, maskID: 5,
-		recipe: "low-confidence schedule=llada steps=%d reuse=blocks"},
+	{
+		name:         "stable-diffcoder",
+		modelTypes:   "llama",
+		matches:      isStableDiffCoder,
+		defaultBlock: 4,
+		blocks:       model.CutBlocks,
+		maskID:       5,
+		recipe:       "low-confidence schedule=llada steps=%d reuse=blocks",
+	},
 	// nvidia/Nemotron-Labs-Diffusion-3B, -8B, -14B; tencent/WeDLM-7B-*, -8B-*
 	{name: nemotronKind, readConfig: (*file).readNemotron, tensorNames: nemotronNames},
 	{name: "wedlm", readConfig: (*file).readWeDLM},

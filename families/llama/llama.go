@@ -98,8 +98,13 @@ type Model struct {
 
 // New returns the network without weights.
 func New(c Config) *Model {
-	m := &Model{Embedding: new(nn.Embedding), Blocks: make([]block, c.Layers), work: new(workspace),
-		Final: nn.NewRMSNorm(c.Hidden, c.Eps), cfg: c}
+	m := &Model{
+		Embedding: new(nn.Embedding),
+		Blocks:    make([]block, c.Layers),
+		work:      new(workspace),
+		Final:     nn.NewRMSNorm(c.Hidden, c.Eps),
+		cfg:       c,
+	}
 	m.Embedding.Weight.Shape = []int{c.EmbeddingRows, c.Hidden}
 	if !c.Tied {
 		m.Head.Shape = []int{c.EmbeddingRows, c.Hidden}
@@ -115,8 +120,9 @@ func newBlock(c Config, i int) block {
 	q := c.Heads * c.HeadDim    // width of the queries
 	kv := c.KVHeads * c.HeadDim // width of the keys, and of the values
 	b := block{
-		Norm1: nn.NewRMSNorm(c.Hidden, c.Eps), Norm2: nn.NewRMSNorm(c.Hidden, c.Eps),
-		Out: nn.NewLinearNoBias(q, c.Hidden),
+		Norm1: nn.NewRMSNorm(c.Hidden, c.Eps),
+		Norm2: nn.NewRMSNorm(c.Hidden, c.Eps),
+		Out:   nn.NewLinearNoBias(q, c.Hidden),
 	}
 	linear := nn.NewLinearNoBias
 	if c.QKVBias {
@@ -167,13 +173,18 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	loaded := &model.Loaded{Denoiser: m.publicDenoiser(), Kind: model.KindText, Recipe: c.Recipe,
-		Presets: c.namedPresets(), Info: model.Info{
+	loaded := &model.Loaded{
+		Denoiser: m.publicDenoiser(),
+		Kind:     model.KindText,
+		Recipe:   c.Recipe,
+		Presets:  c.namedPresets(),
+		Info: model.Info{
 			Sizes:      c.describeSizes(),
 			Parameters: model.Parameters(report.Bound, set),
 			Unused:     report.Unused,
 			Notes:      c.Notes,
-		}}
+		},
+	}
 	if strings.HasPrefix(src.Facts().Type, "a2d-qwen") {
 		// dLLM's programs set this unless a caller does (dllm/utils/models.py)
 		loaded.Variables = map[string]any{"enable_thinking": false}
@@ -265,18 +276,39 @@ func (m *Model) setUpPasses(raw, head backend.Head, precision backend.Precision)
 	c := &m.cfg
 	ordered := c.Causal == model.MasksLast
 	causal := c.Block > 0 || ordered
-	m.layer = attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim, KV: c.KVHeads, Causal: causal,
-		Block: c.Block,
-		BF16:  precision != backend.F32}
+	m.layer = attention.Layer{
+		Heads:   c.Heads,
+		HeadDim: c.HeadDim,
+		KV:      c.KVHeads,
+		Causal:  causal,
+		Block:   c.Block,
+		BF16:    precision != backend.F32,
+	}
 	m.Network = model.Network{
-		Passes: model.Passes{Backend: m.b, Causal: causal, Block: c.Block, MasksLast: ordered,
-			Mask:   c.Mask,
-			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.KVHeads, HeadDim: c.HeadDim}}, c.Layers)},
+		Passes: model.Passes{
+			Backend:   m.b,
+			Causal:    causal,
+			Block:     c.Block,
+			MasksLast: ordered,
+			Mask:      c.Mask,
+			Layers:    slices.Repeat([]kvcache.Layer{{Heads: c.KVHeads, HeadDim: c.HeadDim}}, c.Layers),
+		},
 		// The mask is among the outcomes but forbidden.
-		ModelSpec: model.Spec{Shape: []int{c.Length}, Outcomes: c.Vocab, Mask: c.Mask, Ragged: true,
-			Block: c.Block, Blocks: c.Blocks, Causal: c.Causal, Growth: c.Growth, Shifted: c.Shift,
-			Sparse:    !ordered,
-			EndTokens: c.EndTokens, BeforeText: c.Before, AfterText: c.After},
+		ModelSpec: model.Spec{
+			Shape:      []int{c.Length},
+			Outcomes:   c.Vocab,
+			Mask:       c.Mask,
+			Ragged:     true,
+			Block:      c.Block,
+			Blocks:     c.Blocks,
+			Causal:     c.Causal,
+			Growth:     c.Growth,
+			Shifted:    c.Shift,
+			Sparse:     !ordered,
+			EndTokens:  c.EndTokens,
+			BeforeText: c.Before,
+			AfterText:  c.After,
+		},
 		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: c.rowSize(),
 		Begin: m.beginBatch, Pass: m.runPass, Finish: m.finishRows,
 	}
@@ -301,8 +333,15 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 // withConfig returns a network with the same weights, lock and working memory, and another
 // configuration.
 func (m *Model) withConfig(c Config) *Model {
-	other := &Model{Embedding: m.Embedding, Blocks: m.Blocks, Final: m.Final, Head: m.Head, cfg: c,
-		b: m.b, work: m.work}
+	other := &Model{
+		Embedding: m.Embedding,
+		Blocks:    m.Blocks,
+		Final:     m.Final,
+		Head:      m.Head,
+		cfg:       c,
+		b:         m.b,
+		work:      m.work,
+	}
 	precision := backend.F32
 	if m.layer.BF16 {
 		precision = backend.BF16

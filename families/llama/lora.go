@@ -74,8 +74,11 @@ func (m *Model) bindDraft(src *model.Source) error {
 		Blocks []*adapter `weight:"base_model.model.encoder.layers"`
 	}
 	for i := range m.Blocks {
-		a := &adapter{A: nn.NewLinearNoBias(m.cfg.Heads*m.cfg.HeadDim, rank),
-			B: nn.NewLinearNoBias(rank, m.cfg.Hidden), factor: factor}
+		a := &adapter{
+			A:      nn.NewLinearNoBias(m.cfg.Heads*m.cfg.HeadDim, rank),
+			B:      nn.NewLinearNoBias(rank, m.cfg.Hidden),
+			factor: factor,
+		}
 		m.Blocks[i].Draft = a
 		adapters.Blocks = append(adapters.Blocks, a)
 	}

@@ -33,12 +33,34 @@ type Config struct {
 
 // Presets are the published sizes (Kim et al. 2025; 1d-tokenizer, README_MaskGen.md).
 var Presets = map[string]Config{
-	"l": {Hidden: 1024, Depth: 16, Heads: 16, Inner: 4096, Tokens: 128, Codes: 8192, IDs: 9194,
-		TextRows: 77, TextWidth: 768,
-		Sinusoids: 256, Score: 6.5, TiedName: wordsName},
-	"xl": {Hidden: 1280, Depth: 20, Heads: 16, Inner: 5120, Tokens: 128, Codes: 8192, IDs: 9194,
-		TextRows: 77, TextWidth: 768,
-		Sinusoids: 256, Score: 6.5, TiedName: wordsName},
+	"l": {
+		Hidden:    1024,
+		Depth:     16,
+		Heads:     16,
+		Inner:     4096,
+		Tokens:    128,
+		Codes:     8192,
+		IDs:       9194,
+		TextRows:  77,
+		TextWidth: 768,
+		Sinusoids: 256,
+		Score:     6.5,
+		TiedName:  wordsName,
+	},
+	"xl": {
+		Hidden:    1280,
+		Depth:     20,
+		Heads:     16,
+		Inner:     5120,
+		Tokens:    128,
+		Codes:     8192,
+		IDs:       9194,
+		TextRows:  77,
+		TextWidth: 768,
+		Sinusoids: 256,
+		Score:     6.5,
+		TiedName:  wordsName,
+	},
 }
 
 const (
@@ -49,10 +71,13 @@ const (
 
 // settings are the network's keys. Those of the authors' run (cfg, num_iter, temperature) are not
 // read: their program takes its own, as recipe has them.
-var settings = model.Settings{Path: "model.maskgen", KnownKeys: `decoder_embed_dim decoder_depth
+var settings = model.Settings{
+	Path: "model.maskgen",
+	KnownKeys: `decoder_embed_dim decoder_depth
 	decoder_num_heads micro_condition_embed_dim text_drop_prob condition_num_classes cfg num_iter
 	temperature sample_aesthetic_score weight_tying`,
-	RequiredValues: map[string]any{"micro_condition": true, "mask_schedule_strategy": "arccos"}}
+	RequiredValues: map[string]any{"micro_condition": true, "mask_schedule_strategy": "arccos"},
+}
 
 // readConfig reads the sizes from the tensors, and the rest from config.json.
 func readConfig(src *model.Source) (c Config, err error) {
@@ -74,8 +99,12 @@ func readConfig(src *model.Source) (c Config, err error) {
 		return c, err
 	}
 	z := &weights.Sizes{Set: src.Set}
-	c = Config{Heads: f.Model.MaskGen.Heads, Score: f.Model.MaskGen.Score,
-		TextRows: f.Model.Tokenizer.Rows, TiedName: wordsName}
+	c = Config{
+		Heads:    f.Model.MaskGen.Heads,
+		Score:    f.Model.MaskGen.Score,
+		TextRows: f.Model.Tokenizer.Rows,
+		TiedName: wordsName,
+	}
 	c.Heads = cmp.Or(c.Heads, 16)  // as in both published ones
 	c.Score = cmp.Or(c.Score, 6.5) // the authors' default
 	c.TextRows = cmp.Or(c.TextRows, 77)
@@ -136,12 +165,18 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	m.prompter = clip.Prompter{Source: src, Options: o, Width: c.TextWidth, Rows: c.TextRows, Pad: 0}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: recipe,
-		Presets: map[string]string{"fid": recipe}, Info: model.Info{
+	return &model.Loaded{
+		Denoiser: m,
+		Kind:     model.KindImage,
+		Recipe:   recipe,
+		Presets:  map[string]string{"fid": recipe},
+		Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
 				"length": c.Tokens, "codes": c.Codes, "text rows": c.TextRows, "mask": c.Codes},
-			Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
-		}}, nil
+			Parameters: model.Parameters(report.Bound, src.Set),
+			Unused:     report.Unused,
+		},
+	}, nil
 }
 
 // recipe is the authors' (1d-tokenizer, modeling/maskgen.py, generate).
@@ -170,12 +205,15 @@ func init() {
 			"turkeyju/generator_maskgen_vq_xl": companions,
 		},
 	})
-	model.RegisterCodec(model.CodecFormat{Name: "maskgen", Match: matchesSource,
+	model.RegisterCodec(model.CodecFormat{
+		Name:  "maskgen",
+		Match: matchesSource,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			c, err := readConfig(src)
 			if err != nil {
 				return nil, err
 			}
 			return latents.Open(src, c.Tokens, c.Codes, o)
-		}})
+		},
+	})
 }

@@ -117,12 +117,21 @@ func New(c Config) *Model {
 		m.HeadBias = weights.Param{Shape: []int{c.Codes}}
 	}
 	for i := range m.Blocks {
-		k := block{Mod: adaln.New(c.Hidden, c.Hidden, adaln.Parts),
-			TextMod: adaln.New(c.Hidden, c.Hidden, adaln.Parts),
-			Query:   square(), Key: square(), Value: square(), Out: square(),
-			Up: nn.NewLinear(c.Hidden, c.Inner), Down: nn.NewLinear(c.Inner, c.Hidden),
-			TextQuery: square(), TextKey: square(), TextValue: square(),
-			shift1: adaln.Shift1, scale1: adaln.Scale1}
+		k := block{
+			Mod:       adaln.New(c.Hidden, c.Hidden, adaln.Parts),
+			TextMod:   adaln.New(c.Hidden, c.Hidden, adaln.Parts),
+			Query:     square(),
+			Key:       square(),
+			Value:     square(),
+			Out:       square(),
+			Up:        nn.NewLinear(c.Hidden, c.Inner),
+			Down:      nn.NewLinear(c.Inner, c.Hidden),
+			TextQuery: square(),
+			TextKey:   square(),
+			TextValue: square(),
+			shift1:    adaln.Shift1,
+			scale1:    adaln.Scale1,
+		}
 		if i < c.Depth-1 {
 			k.TextOut = square()
 			k.TextUp = nn.NewLinear(c.Hidden, c.Inner)
@@ -171,9 +180,13 @@ func (m *Model) packWeights(o model.Options) error {
 		Passes: model.Passes{Backend: b, Extra: c.TextRows, // the text's rows stand before the image's
 			Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
 				c.Depth)},
-		ModelSpec: model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes),
-			Fixed:  true,
-			Prompt: true},
+		ModelSpec: model.Spec{
+			Shape:    []int{c.Tokens},
+			Outcomes: c.Codes,
+			Mask:     int32(c.Codes),
+			Fixed:    true,
+			Prompt:   true,
+		},
 		Head: head, Width: c.Hidden, RowSize: 8*c.Hidden + c.Inner,
 		Begin: m.beginBatch, Pass: m.runPass,
 	}

@@ -22,7 +22,8 @@ const codecFolder = "audio_tokenizer"
 
 func init() {
 	model.Register(model.Format{
-		Name: "omnivoice", Kinds: []string{"omnivoice"},
+		Name:  "omnivoice",
+		Kinds: []string{"omnivoice"},
 		Match: func(src *model.Source) bool {
 			return src.HasTensor("audio_embeddings.weight") && src.HasTensor("audio_heads.weight")
 		},
@@ -73,10 +74,20 @@ func newModel(src *model.Source) (*Model, []string, error) {
 			"heads", trunk.Hidden(), hidden)
 	}
 	table := weights.Param{Shape: []int{rows, hidden}}
-	m := &Model{Trunk: trunk, Embeddings: table, Heads: table, codebooks: f.Books,
-		codes: f.Classes - 1}
-	m.spec = model.Spec{Shape: []int{MaxFrames, m.codebooks}, Outcomes: m.codes, Mask: int32(m.codes),
-		Ragged: true, Prompt: true}
+	m := &Model{
+		Trunk:      trunk,
+		Embeddings: table,
+		Heads:      table,
+		codebooks:  f.Books,
+		codes:      f.Classes - 1,
+	}
+	m.spec = model.Spec{
+		Shape:    []int{MaxFrames, m.codebooks},
+		Outcomes: m.codes,
+		Mask:     int32(m.codes),
+		Ragged:   true,
+		Prompt:   true,
+	}
 	var notes []string
 	if n := src.NoteUnknownKeys(model.JSONKeys(f)...); n != "" {
 		notes = []string{n}

@@ -47,6 +47,10 @@ func FindLanguage(text string) (string, error) {
 	if nearest := param.Nearest(lower, slices.Sorted(maps.Keys(ids))); len(nearest) > 0 {
 		want += " (did you mean " + param.JoinOr(nearest) + "?)"
 	}
-	return "", &param.Error{Name: "language", Found: param.Quote(text), Want: want,
-		Reason: param.NoSuch}
+	return "", &param.Error{
+		Name:   "language",
+		Found:  param.Quote(text),
+		Want:   want,
+		Reason: param.NoSuch,
+	}
 }

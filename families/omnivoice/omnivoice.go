@@ -101,11 +101,19 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return higgs.Open(src, codecFolder, m.codebooks, m.codes, o)
 	})
 	sizes, trunkNotes := m.Trunk.Sizes()
-	return &model.Loaded{Denoiser: m, Kind: model.KindSpeech, Recipe: Recipe,
-		Presets: map[string]string{"fast": fastRecipe}, Info: model.Info{
-			Sizes: m.describeSizes(sizes), Parameters: model.Parameters(report.Bound, src.Set),
-			Unused: report.Unused, Notes: append(notes, trunkNotes...),
-			Tokenizer: tokenizerName}}, nil
+	return &model.Loaded{
+		Denoiser: m,
+		Kind:     model.KindSpeech,
+		Recipe:   Recipe,
+		Presets:  map[string]string{"fast": fastRecipe},
+		Info: model.Info{
+			Sizes:      m.describeSizes(sizes),
+			Parameters: model.Parameters(report.Bound, src.Set),
+			Unused:     report.Unused,
+			Notes:      append(notes, trunkNotes...),
+			Tokenizer:  tokenizerName,
+		},
+	}, nil
 }
 
 // packWeights packs the bound weights.

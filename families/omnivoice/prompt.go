@@ -100,8 +100,13 @@ func (m *Model) Prompt(u Utterance) (*model.Prompt, error) {
 	frames := len(codes) / m.codebooks
 	p := &model.Prompt{Rows: len(ids) + frames, Width: m.Trunk.Hidden()}
 	if p.Rows > maxPrompt {
-		return nil, &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens and frames of a voice",
-			p.Rows), Want: fmt.Sprintf("at most %d", maxPrompt), Reason: param.TooLong}
+		return nil, &param.Error{
+			Name: "text",
+			Found: fmt.Sprintf("%d tokens and frames of a voice",
+				p.Rows),
+			Want:   fmt.Sprintf("at most %d", maxPrompt),
+			Reason: param.TooLong,
+		}
 	}
 
 	p.States = make([]float32, p.Rows*p.Width)

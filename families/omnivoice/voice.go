@@ -164,6 +164,10 @@ func (m *Model) WriteVoice(name string, v *Voice) error {
 	if v.RMS > 0 {
 		metadata["rms"] = param.Format(v.RMS)
 	}
-	return weights.WriteFile(name, []weights.Tensor{{Name: "codes", DType: weights.I64,
-		Shape: []int{m.codebooks, frames}, Data: data}}, metadata)
+	return weights.WriteFile(name, []weights.Tensor{{
+		Name:  "codes",
+		DType: weights.I64,
+		Shape: []int{m.codebooks, frames},
+		Data:  data,
+	}}, metadata)
 }

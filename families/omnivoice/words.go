@@ -99,6 +99,11 @@ func findDesignWord(word string) (int, [2]string, bool) {
 
 // clashError returns the error of two words that exclude each other.
 func clashError(word string, other [2]string, want string) error {
-	return &param.Error{Name: "voice", Found: fmt.Sprintf("%q with %q", word,
-		strings.TrimSpace(other[0]+" "+other[1])), Want: want, Reason: param.NoEffect}
+	return &param.Error{
+		Name: "voice",
+		Found: fmt.Sprintf("%q with %q", word,
+			strings.TrimSpace(other[0]+" "+other[1])),
+		Want:   want,
+		Reason: param.NoEffect,
+	}
 }

@@ -54,9 +54,16 @@ func newBert(c Config) *bert {
 	}
 	for i := range n.Layers {
 		square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
-		n.Layers[i] = bertLayer{Query: square(), Key: square(), Value: square(), Out: square(),
-			OutNorm: nn.NewLayerNorm(c.Hidden, bertEps), Up: nn.NewLinear(c.Hidden, c.Inner),
-			Down: nn.NewLinear(c.Inner, c.Hidden), DownNorm: nn.NewLayerNorm(c.Hidden, bertEps)}
+		n.Layers[i] = bertLayer{
+			Query:    square(),
+			Key:      square(),
+			Value:    square(),
+			Out:      square(),
+			OutNorm:  nn.NewLayerNorm(c.Hidden, bertEps),
+			Up:       nn.NewLinear(c.Hidden, c.Inner),
+			Down:     nn.NewLinear(c.Inner, c.Hidden),
+			DownNorm: nn.NewLayerNorm(c.Hidden, bertEps),
+		}
 	}
 	return n
 }

@@ -37,12 +37,36 @@ type Config struct {
 
 // Presets are the published sizes (Yu et al. 2024, configs/infer/TiTok).
 var Presets = map[string]Config{
-	"l32": {Kind: "ViT", Hidden: 768, Depth: 24, Heads: 16, Inner: 3072, Tokens: 32, Codes: 4096,
-		Classes: 1000},
-	"b64": {Kind: "ViT", Hidden: 768, Depth: 24, Heads: 16, Inner: 3072, Tokens: 64, Codes: 4096,
-		Classes: 1000},
-	"s128": {Kind: "UViT", Hidden: 1024, Depth: 20, Heads: 16, Inner: 4096, Tokens: 128, Codes: 4096,
-		Classes: 1000},
+	"l32": {
+		Kind:    "ViT",
+		Hidden:  768,
+		Depth:   24,
+		Heads:   16,
+		Inner:   3072,
+		Tokens:  32,
+		Codes:   4096,
+		Classes: 1000,
+	},
+	"b64": {
+		Kind:    "ViT",
+		Hidden:  768,
+		Depth:   24,
+		Heads:   16,
+		Inner:   3072,
+		Tokens:  64,
+		Codes:   4096,
+		Classes: 1000,
+	},
+	"s128": {
+		Kind:    "UViT",
+		Hidden:  1024,
+		Depth:   20,
+		Heads:   16,
+		Inner:   4096,
+		Tokens:  128,
+		Codes:   4096,
+		Classes: 1000,
+	},
 }
 
 // idCount returns the number of embeddings: codes, the mask, classes, and no class.
@@ -108,16 +132,28 @@ func (m *Model) packWeights(o model.Options) error {
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	head := m.net.packWeights(l)
 	m.Network = model.Network{
-		Passes: model.Passes{Backend: o.Backend, Extra: 1,
+		Passes: model.Passes{
+			Backend: o.Backend,
+			Extra:   1,
 			Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
-				c.blockCount())},
-		ModelSpec: model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes),
-			Fixed:   true,
-			Classes: c.Classes},
-		Head: backend.Head{W: l.Matrix(&head.Weight, c.Codes), Bias: l.Vector(l.Floats(&head.Bias)),
-			Outcomes: c.Codes},
-		Width: c.Hidden, RowSize: (8+c.Depth/2)*c.Hidden + c.Inner,
-		Pass: m.runPass, Finish: m.net.finishRows,
+				c.blockCount()),
+		},
+		ModelSpec: model.Spec{
+			Shape:    []int{c.Tokens},
+			Outcomes: c.Codes,
+			Mask:     int32(c.Codes),
+			Fixed:    true,
+			Classes:  c.Classes,
+		},
+		Head: backend.Head{
+			W:        l.Matrix(&head.Weight, c.Codes),
+			Bias:     l.Vector(l.Floats(&head.Bias)),
+			Outcomes: c.Codes,
+		},
+		Width:   c.Hidden,
+		RowSize: (8+c.Depth/2)*c.Hidden + c.Inner,
+		Pass:    m.runPass,
+		Finish:  m.net.finishRows,
 	}
 	return l.Err()
 }
@@ -228,14 +264,20 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage,
-		Classes: imagenet.Classes(c.Classes), Recipe: recipe,
-		Presets: map[string]string{"fid": recipe}, Info: model.Info{
+	return &model.Loaded{
+		Denoiser: m,
+		Kind:     model.KindImage,
+		Classes:  imagenet.Classes(c.Classes),
+		Recipe:   recipe,
+		Presets:  map[string]string{"fid": recipe},
+		Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.blockCount(),
 				"mlp":    c.Inner,
 				"length": c.Tokens, "codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
-			Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
-		}}, nil
+			Parameters: model.Parameters(report.Bound, src.Set),
+			Unused:     report.Unused,
+		},
+	}, nil
 }
 
 // unusedGenerator are tensors of published files that generation does not need.
@@ -266,12 +308,15 @@ func init() {
 		Load:       loadModel,
 		Companions: companions,
 	})
-	model.RegisterCodec(model.CodecFormat{Name: "titok", Match: matchesSource,
+	model.RegisterCodec(model.CodecFormat{
+		Name:  "titok",
+		Match: matchesSource,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			c, _, err := readConfig(src)
 			if err != nil {
 				return nil, err
 			}
 			return latents.Open(src, c.Tokens, c.Codes, o)
-		}})
+		},
+	})
 }

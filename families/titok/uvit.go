@@ -47,10 +47,14 @@ type uvitBlock struct {
 
 // newUvitBlock returns a block without weights, with a skip connection if it is one of Out.
 func newUvitBlock(c Config, skip bool) uvitBlock {
-	k := uvitBlock{Norm1: nn.NewLayerNorm(c.Hidden, eps),
-		QKV:  nn.NewLinearNoBias(c.Hidden, 3*c.Hidden),
-		Proj: nn.NewLinear(c.Hidden, c.Hidden), Norm2: nn.NewLayerNorm(c.Hidden, eps),
-		FC1: nn.NewLinear(c.Hidden, c.Inner), FC2: nn.NewLinear(c.Inner, c.Hidden)}
+	k := uvitBlock{
+		Norm1: nn.NewLayerNorm(c.Hidden, eps),
+		QKV:   nn.NewLinearNoBias(c.Hidden, 3*c.Hidden),
+		Proj:  nn.NewLinear(c.Hidden, c.Hidden),
+		Norm2: nn.NewLayerNorm(c.Hidden, eps),
+		FC1:   nn.NewLinear(c.Hidden, c.Inner),
+		FC2:   nn.NewLinear(c.Inner, c.Hidden),
+	}
 	if skip {
 		k.Skip = nn.NewLinear(2*c.Hidden, c.Hidden)
 	}

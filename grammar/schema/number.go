@@ -32,7 +32,7 @@ func (c *compiler) numberAutomaton(s *numbers) (*grammar.DFA, error) {
 	})
 }
 
-// intervalAutomaton returns the automaton of a set of numbers but for multiplesOf.
+// intervalAutomaton returns the automaton of a set of numbers, without its multiplesOf.
 func (c *compiler) intervalAutomaton(s *numbers) (*grammar.DFA, error) {
 	if s.listed != nil {
 		var list []string

@@ -168,8 +168,11 @@ func (f folder) Open(name string) (fs.File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, &fs.PathError{Op: "open", Path: name,
-			Err: fmt.Errorf("it is a %s, want a file", Kind(info))}
+		return nil, &fs.PathError{
+			Op:   "open",
+			Path: name,
+			Err:  fmt.Errorf("it is a %s, want a file", Kind(info)),
+		}
 	}
 	return f.FS.Open(name)
 }

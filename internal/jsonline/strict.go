@@ -130,8 +130,11 @@ func (l Limits) scan(text []byte) error {
 			if top.names != nil && !top.wantValue {
 				name := token.(string)
 				if top.names[name] {
-					return &Error{Kind: DuplicateName, Name: name,
-						Message: fmt.Sprintf("%.40q is there twice, want it once", name)}
+					return &Error{
+						Kind:    DuplicateName,
+						Name:    name,
+						Message: fmt.Sprintf("%.40q is there twice, want it once", name),
+					}
 				}
 				top.names[name] = true
 				top.wantValue = true

@@ -30,8 +30,8 @@ type change struct {
 // changeText matches one change: the letter in the sequence, its number from 1, the new letter.
 var changeText = regexp.MustCompile(`^([^0-9\s])([0-9]{1,7})([^0-9\s])$`)
 
-// ParseMutation reads a mutation of tokens, which must have its old letters, and each position
-// once.
+// ParseMutation reads a mutation of a sequence. The sequence must have the mutation's old letters,
+// and no position may change twice.
 func ParseMutation(t *prompt.Text, tokens []int32, name string) (Mutation, error) {
 	m := Mutation{Name: name}
 	for text := range strings.SplitSeq(name, ":") {

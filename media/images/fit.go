@@ -47,8 +47,12 @@ func Place(from, to image.Point, fit string) (Placement, error) {
 		scale := min(scaleX, scaleY)
 		p.Target = middlePart(to, float64(from.X)*scale, float64(from.Y)*scale)
 	default:
-		return p, &param.Error{Name: "fit", Found: param.Quote(fit), Want: param.JoinOr(FitNames),
-			Reason: param.NoSuch}
+		return p, &param.Error{
+			Name:   "fit",
+			Found:  param.Quote(fit),
+			Want:   param.JoinOr(FitNames),
+			Reason: param.NoSuch,
+		}
 	}
 	return p, nil
 }
@@ -129,9 +133,11 @@ func HoleMask(picture, mask image.Image, box image.Rectangle) (*image.Gray, erro
 	byAlpha := true   // by its alpha, or by its brightness
 	if mask != nil {
 		if found := mask.Bounds().Size(); found != size {
-			return nil, &param.Error{Name: "mask",
+			return nil, &param.Error{
+				Name:  "mask",
 				Found: fmt.Sprintf("%d x %d pixels", found.X, found.Y),
-				Want:  fmt.Sprintf("%d x %d as the picture", size.X, size.Y)}
+				Want:  fmt.Sprintf("%d x %d as the picture", size.X, size.Y),
+			}
 		}
 		source = mask
 		byAlpha = !isOpaque(mask)
@@ -162,8 +168,11 @@ func isOpaque(m image.Image) bool {
 
 // ParseBox reads X,Y,W,H: a box's left, top, width and height in pixels.
 func ParseBox(text string) (image.Rectangle, error) {
-	refused := &param.Error{Name: "box", Found: param.Quote(text),
-		Want: "X,Y,W,H in pixels, such as 16,16,32,32"}
+	refused := &param.Error{
+		Name:  "box",
+		Found: param.Quote(text),
+		Want:  "X,Y,W,H in pixels, such as 16,16,32,32",
+	}
 	parts := strings.Split(text, ",")
 	var v [4]int
 	if len(parts) != len(v) {

@@ -183,8 +183,13 @@ func (f *flacFile) flush() error {
 	if n == 0 {
 		return nil
 	}
-	header := frame.Header{HasFixedBlockSize: true, BlockSize: uint16(n),
-		SampleRate: f.e.Info.SampleRate, Channels: frame.ChannelsMono, BitsPerSample: 16}
+	header := frame.Header{
+		HasFixedBlockSize: true,
+		BlockSize:         uint16(n),
+		SampleRate:        f.e.Info.SampleRate,
+		Channels:          frame.ChannelsMono,
+		BitsPerSample:     16,
+	}
 	part := &frame.Subframe{SubHeader: frame.SubHeader{Pred: frame.PredVerbatim}, // or a better one
 		Samples: f.pending, NSamples: n}
 	err := f.e.WriteFrame(&frame.Frame{Header: header, Subframes: []*frame.Subframe{part}})

@@ -172,8 +172,18 @@ func (v *Canvas) replaceImage(s backend.ConvShape, compute func()) {
 // Downsample convolves with stride 2. Height and width are even.
 func (v *Canvas) Downsample(c *Downsampling) {
 	n := c.Weight.Shape[0]
-	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: n, Out: n, KH: 4, KW: 4,
-		Stride: 2, PadH: 1, PadW: 1}
+	s := backend.ConvShape{
+		Batch:  1,
+		Height: v.Height,
+		Width:  v.Width,
+		In:     n,
+		Out:    n,
+		KH:     4,
+		KW:     4,
+		Stride: 2,
+		PadH:   1,
+		PadW:   1,
+	}
 	v.replaceImage(s, func() {
 		v.Backend.Conv(v.H, v.X, s, c.w, backend.ConvInput{}, backend.Epilogue{Bias: c.b})
 	})
@@ -181,8 +191,16 @@ func (v *Canvas) Downsample(c *Downsampling) {
 
 // AveragePool averages blocks of 2x2 pixels.
 func (v *Canvas) AveragePool(channels int) {
-	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: channels, Out: channels,
-		KH: 2, KW: 2, Stride: 2}
+	s := backend.ConvShape{
+		Batch:  1,
+		Height: v.Height,
+		Width:  v.Width,
+		In:     channels,
+		Out:    channels,
+		KH:     2,
+		KW:     2,
+		Stride: 2,
+	}
 	v.replaceImage(s, func() { v.Backend.Pool(v.H, v.X, s, backend.Mean) })
 }
 

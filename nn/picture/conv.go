@@ -57,8 +57,16 @@ func (c *Conv) Matrix() (w backend.Matrix, bias *tensor.Dense) { return c.w, c.b
 // with windows that do not overlap.
 func (c *Conv) ApplyPatches(b backend.Backend, dst, x *tensor.Dense, height, width int) {
 	k := c.Weight.Shape[2]
-	b.Conv(dst, x, backend.ConvShape{Batch: 1, Height: height, Width: width, In: c.Weight.Shape[1],
-		Out: c.Weight.Shape[0], KH: k, KW: k, Stride: k}, c.w, backend.ConvInput{},
+	b.Conv(dst, x, backend.ConvShape{
+		Batch:  1,
+		Height: height,
+		Width:  width,
+		In:     c.Weight.Shape[1],
+		Out:    c.Weight.Shape[0],
+		KH:     k,
+		KW:     k,
+		Stride: k,
+	}, c.w, backend.ConvInput{},
 		backend.Epilogue{Bias: c.b})
 }
 
@@ -142,6 +150,9 @@ func NewGroupNorm(channels int) GroupNorm {
 
 // Load copies the norm to the device.
 func (n *GroupNorm) Load(l *nn.Loader) {
-	n.affine = backend.Norm{Scale: l.Vector(l.Floats(&n.Weight)), Shift: l.Vector(l.Floats(&n.Bias)),
-		Eps: 1e-6}
+	n.affine = backend.Norm{
+		Scale: l.Vector(l.Floats(&n.Weight)),
+		Shift: l.Vector(l.Floats(&n.Bias)),
+		Eps:   1e-6,
+	}
 }

@@ -182,8 +182,8 @@ func SetAUP(list []Accuracy) {
 	for name, points := range methods {
 		slices.SortFunc(points, func(a, b Accuracy) int { return cmp.Compare(a.PerPass, b.PerPass) })
 		area := 0.0
-		before := 0.0
-		height := 0.0
+		lastRate := 0.0 // of the point before, in tokens a pass
+		lastHeight := 0.0
 		for i, p := range points {
 			if p.Accuracy == 0 || p.Accuracy < points[0].Accuracy-0.05 {
 				continue
@@ -192,10 +192,10 @@ func SetAUP(list []Accuracy) {
 			if i == 0 {
 				area = 100 * p.Accuracy * p.PerPass
 			} else {
-				area += (p.PerPass - before) * (y + height) / 2
+				area += (p.PerPass - lastRate) * (y + lastHeight) / 2
 			}
-			before = p.PerPass
-			height = y
+			lastRate = p.PerPass
+			lastHeight = y
 		}
 		areas[name] = area
 	}

@@ -172,9 +172,9 @@ func ExactnessChart(results []Result) Chart {
 	return c
 }
 
-// ExactnessTable returns results as Markdown: of rules that take steps the divergence of
-// transitions at each number of them, and their other measures at the number nearest to 16; and one
-// row for each of the others.
+// ExactnessTable returns results as Markdown. Rules with a number of steps have a table with the
+// divergence of transitions at each number, and their other measures at the number nearest to 16.
+// Rules that find their own number of steps have a table with one row each.
 func ExactnessTable(results []Result) string {
 	t := Table{Kind: "text", Results: results}
 	var steps []int

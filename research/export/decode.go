@@ -66,8 +66,12 @@ func DecodePictures(ctx context.Context, v model.Codec, codesFile, out string) e
 	if r.black, r.white, err = readColourRange(codesFile); err != nil {
 		return err
 	}
-	err = weights.WriteFileStreams(out, []weights.Stream{{Name: "images", DType: weights.F32,
-		Shape: []int{r.pictures, 3, height, width}, Open: opener(&partReader{next: r.nextPixels})}}, nil)
+	err = weights.WriteFileStreams(out, []weights.Stream{{
+		Name:  "images",
+		DType: weights.F32,
+		Shape: []int{r.pictures, 3, height, width},
+		Open:  opener(&partReader{next: r.nextPixels}),
+	}}, nil)
 	return cmp.Or(ctx.Err(), err)
 }
 
@@ -115,8 +119,13 @@ func readCodes(ctx context.Context, v model.Codec, codesFile string) (*decodedRe
 		}
 	}
 	width, height := v.Size()
-	r := &decodedReader{ctx: ctx, codec: v, pictures: shape[0], codes: codes,
-		colours: make([]float32, 3*width*height)}
+	r := &decodedReader{
+		ctx:      ctx,
+		codec:    v,
+		pictures: shape[0],
+		codes:    codes,
+		colours:  make([]float32, 3*width*height),
+	}
 	if in.hasTensor("text_last") {
 		text, textShape, err := in.readFloats("text_last", 3)
 		if err != nil {

@@ -44,8 +44,11 @@ func ParseQuantities(text string) (list []Quantity, err error) {
 		case Hidden, Attention, KV:
 			list = append(list, q)
 		default:
-			return nil, &param.Error{Name: "with", Found: param.Quote(name),
-				Want: param.JoinOr(quantityNames)}
+			return nil, &param.Error{
+				Name:  "with",
+				Found: param.Quote(name),
+				Want:  param.JoinOr(quantityNames),
+			}
 		}
 	}
 	return list, nil

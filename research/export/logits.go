@@ -105,8 +105,12 @@ func (e *exporter) plainStreams(whole *unmask.Model, b *model.Batch) ([]weights.
 }
 
 func tensorStream(t weights.Tensor) weights.Stream {
-	return weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape,
-		Open: opener(bytes.NewReader(t.Data))}
+	return weights.Stream{
+		Name:  t.Name,
+		DType: t.DType,
+		Shape: t.Shape,
+		Open:  opener(bytes.NewReader(t.Data)),
+	}
 }
 
 func opener(r io.Reader) func() (io.ReadCloser, error) {
@@ -118,8 +122,13 @@ func countLogits(ctx context.Context, m *unmask.Model, b *model.Batch) (n int, e
 	if len(b.Tokens) == 0 {
 		return 0, fmt.Errorf("tokens is empty")
 	}
-	first := &model.Batch{Size: 1, Length: b.Length, Tokens: b.Tokens[:b.Length], Time: []float64{1},
-		Conditions: b.Conditions[:min(1, len(b.Conditions))]}
+	first := &model.Batch{
+		Size:       1,
+		Length:     b.Length,
+		Tokens:     b.Tokens[:b.Length],
+		Time:       []float64{1},
+		Conditions: b.Conditions[:min(1, len(b.Conditions))],
+	}
 	got, err := m.Forward(ctx, first)
 	if err != nil {
 		return 0, err
@@ -152,10 +161,17 @@ func (e *exporter) fullStream(name string, m *unmask.Model, tokens []int32, leng
 // rowStream returns the logits of passes as a tensor [shape, columns]. With shift, which is the
 // length of sequences, rows are those of the positions that they predict.
 func (e *exporter) rowStream(name string, shape []int, shift int, passes ...pass) weights.Stream {
-	r := &logitsReader{columns: e.columns, shift: shift,
-		passes: slices.DeleteFunc(passes, func(p pass) bool { return len(p.rows) == 0 })}
-	return weights.Stream{Name: name, DType: weights.F32, Shape: append(shape, e.columns),
-		Open: opener(&partReader{next: r.next})}
+	r := &logitsReader{
+		columns: e.columns,
+		shift:   shift,
+		passes:  slices.DeleteFunc(passes, func(p pass) bool { return len(p.rows) == 0 }),
+	}
+	return weights.Stream{
+		Name:  name,
+		DType: weights.F32,
+		Shape: append(shape, e.columns),
+		Open:  opener(&partReader{next: r.next}),
+	}
 }
 
 // logitsReader returns the logits of passes, a few rows at a time. Nothing is computed before it is

@@ -77,8 +77,12 @@ func stateTensors(prefix string, prompts []*model.Prompt, e *TextEncoder) []weig
 		pooled = append(pooled, p.Pooled...)
 	}
 	newTensor := func(name string, values []float32, shape ...int) weights.Tensor {
-		return weights.Tensor{Name: prefix + name, DType: weights.F32, Shape: shape,
-			Data: float32Bytes(values)}
+		return weights.Tensor{
+			Name:  prefix + name,
+			DType: weights.F32,
+			Shape: shape,
+			Data:  float32Bytes(values),
+		}
 	}
 	c := e.Config()
 	n := len(prompts)

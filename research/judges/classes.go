@@ -130,8 +130,11 @@ func (c *ClassReferences) Metrics(ctx context.Context) (list []experiments.Class
 		if err != nil {
 			return nil, fmt.Errorf("class %s: %w", param.Quote(name), err)
 		}
-		list = append(list, experiments.ClassMetrics{Class: name,
-			Samples: c.counts[name], Metrics: m})
+		list = append(list, experiments.ClassMetrics{
+			Class:   name,
+			Samples: c.counts[name],
+			Metrics: m,
+		})
 	}
 	return list, nil
 }

@@ -226,10 +226,12 @@ func (r *Report) inspectFiles(ctx context.Context, name string, o unmask.Options
 func encoderInfo(src *model.Source, text *clip.TextEncoder,
 	tokenizer func() (*clip.Tokenizer, error)) model.Info {
 	c := text.Config()
-	info := model.Info{Architecture: "clip, a text encoder",
-		Parameters: model.Parameters(src.Set.Names(), src.Set),
+	info := model.Info{
+		Architecture: "clip, a text encoder",
+		Parameters:   model.Parameters(src.Set.Names(), src.Set),
 		Sizes: map[string]int{"hidden": c.Hidden, "depth": c.Depth, "heads": c.Heads, "length": c.Rows,
-			"vocabulary": c.IDs, "pooled": c.Pooled}}
+			"vocabulary": c.IDs, "pooled": c.Pooled},
+	}
 	if t, err := tokenizer(); err != nil {
 		info.Notes = append(info.Notes, err.Error())
 	} else {

@@ -28,10 +28,12 @@ type Measure struct {
 	Reference string
 	Scenes    int
 
-	// Tasks are questions of text to answer instead of samples to judge, and Base is what they
-	// leave out.
+	// Tasks are questions of text. If there are any, the model answers them instead of making samples
+	// to judge.
 	Tasks []tasks.Item
-	Base  unmask.Request
+
+	// Base has the fields of a request that the tasks leave out.
+	Base unmask.Request
 
 	// Progress is called for the reference's pictures; may be nil.
 	Progress func(done, total int) `json:"-"`

@@ -58,8 +58,14 @@ func NewInceptionScore(classes, splits int, order []int) (*InceptionScore, error
 		return nil, fmt.Errorf("%d images in %d splits, want an image or more in each of 1 to %d", n,
 			splits, math.MaxUint16)
 	}
-	s := &InceptionScore{split: make([]uint16, n), classes: classes, count: make([]int, splits),
-		sum: make([][]float64, splits), plogp: make([]float64, splits), p: make([]float64, classes)}
+	s := &InceptionScore{
+		split:   make([]uint16, n),
+		classes: classes,
+		count:   make([]int, splits),
+		sum:     make([][]float64, splits),
+		plogp:   make([]float64, splits),
+		p:       make([]float64, classes),
+	}
 	for k := range splits {
 		s.sum[k] = make([]float64, classes)
 		for _, at := range order[k*n/splits : (k+1)*n/splits] {

@@ -37,10 +37,18 @@ const blockRows = 256
 func NewMoments(width int) *Moments {
 	return &Moments{
 		mean: make([]float64, width),
-		scatter: blas64.Symmetric{N: width, Stride: width, Uplo: blas.Upper,
-			Data: make([]float64, width*width)},
-		block: blas64.General{Rows: blockRows, Cols: width, Stride: width,
-			Data: make([]float64, blockRows*width)},
+		scatter: blas64.Symmetric{
+			N:      width,
+			Stride: width,
+			Uplo:   blas.Upper,
+			Data:   make([]float64, width*width),
+		},
+		block: blas64.General{
+			Rows:   blockRows,
+			Cols:   width,
+			Stride: width,
+			Data:   make([]float64, blockRows*width),
+		},
 		delta: make([]float64, width),
 	}
 }

@@ -126,8 +126,11 @@ type featureBlock struct {
 
 func newFeatureBlock(features [][]float32) *featureBlock {
 	width := len(features[0])
-	return &featureBlock{rows: blas64.General{Cols: width, Stride: max(width, 1),
-		Data: make([]float64, tile*width)}}
+	return &featureBlock{rows: blas64.General{
+		Cols:   width,
+		Stride: max(width, 1),
+		Data:   make([]float64, tile*width),
+	}}
 }
 
 // fill replaces the features.

@@ -19,8 +19,12 @@ type grid struct {
 func readGrid(text string, boxes bool) (grid, error) {
 	rows := strings.Fields(text)
 	g := grid{size: len(rows)}
-	refused := &param.Error{Name: "puzzle", Found: param.Quote(text),
-		Want: "2 to 9 rows of as many digits or dots", Reason: param.WrongType}
+	refused := &param.Error{
+		Name:   "puzzle",
+		Found:  param.Quote(text),
+		Want:   "2 to 9 rows of as many digits or dots",
+		Reason: param.WrongType,
+	}
 	if boxes {
 		refused.Want = "4 or 9 rows of as many digits or dots"
 		g.box = int(math.Sqrt(float64(g.size)))

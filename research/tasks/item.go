@@ -103,15 +103,23 @@ func (it *Item) checkAnswer() error {
 	}
 	switch {
 	case !slices.Contains(Kinds, it.Kind):
-		return &param.Error{Name: "kind", Found: param.Quote(it.Kind), Want: param.JoinOr(Kinds),
-			Reason: param.NoSuch}
+		return &param.Error{
+			Name:   "kind",
+			Found:  param.Quote(it.Kind),
+			Want:   param.JoinOr(Kinds),
+			Reason: param.NoSuch,
+		}
 	case r.Prompt == "" && r.Messages == nil && r.Infill == "":
 		return missing("prompt", "a prompt, messages or infill")
 	case it.Kind == "choice" && len(it.Choices) < 2:
 		return missing("choices", "two or more")
 	case it.Kind == "choice" && r.Infill != "":
-		return &param.Error{Name: "infill", Found: "given", Want: "a prompt or messages with choices",
-			Reason: param.Unsupported}
+		return &param.Error{
+			Name:   "infill",
+			Found:  "given",
+			Want:   "a prompt or messages with choices",
+			Reason: param.Unsupported,
+		}
 	}
 	switch it.Kind {
 	case "sudoku", "latin-square":

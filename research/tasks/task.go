@@ -50,8 +50,12 @@ func New(m *unmask.Model, items []Item, base unmask.Request) (experiments.Task, 
 		r, _, _ := it.Input.ApplyTo(base)
 		messages = append(messages, r.Messages)
 	}
-	return experiments.Task{Kind: "text", Model: m.Denoiser, Run: t.answerPoint,
-		Note: m.TemplateNote(messages...)}, nil
+	return experiments.Task{
+		Kind:  "text",
+		Model: m.Denoiser,
+		Run:   t.answerPoint,
+		Note:  m.TemplateNote(messages...),
+	}, nil
 }
 
 // Digest returns a hash of items.

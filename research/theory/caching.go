@@ -40,8 +40,11 @@ func measureCaching(ctx context.Context, n Network, seed uint64) (Result, error)
 	c := &caching{ctx: ctx, d: refiner, spec: n.Spec()}
 	count := max(2, n.Sequences)
 	recipe := generate.Recipe{Steps: cachingSteps, Cache: 1}
-	run := generate.Options{Request: generate.Request{Recipe: recipe, Seed: seed}, N: count,
-		Batch: count}
+	run := generate.Options{
+		Request: generate.Request{Recipe: recipe, Seed: seed},
+		N:       count,
+		Batch:   count,
+	}
 
 	cached := make([][]float64, count) // distances of each sequence
 	stale := make([][]float64, count)
@@ -124,8 +127,12 @@ func (c *caching) distances(before []int32, opened []generate.OpenedPosition) (c
 	if len(second) == 0 {
 		return nil, nil, nil
 	}
-	b := &model.Batch{Size: 1, Length: len(before), Tokens: slices.Clone(before),
-		Cache: c.d.NewCache(1, len(before))}
+	b := &model.Batch{
+		Size:   1,
+		Length: len(before),
+		Tokens: slices.Clone(before),
+		Cache:  c.d.NewCache(1, len(before)),
+	}
 	b.Time = []float64{c.maskedShare(b.Tokens)}
 	without, err := c.marginalsAt(second, func() (model.Marginals, error) {
 		return c.d.Forward(c.ctx, b)

@@ -64,13 +64,21 @@ func CheckDecomposition(context.Context, Options) ([]Result, error) {
 			chosen := firstRound(m, c.order, m.Length()/2)
 			t := Decompose(m, chosen)
 			name := fmt.Sprintf("%s of %s", c.name, tested.name)
-			parts := Result{Claim: "equation 5", Case: name,
+			parts := Result{
+				Claim:     "equation 5",
+				Case:      name,
 				Measure:   "nats by which the two parts miss D(q||p)",
-				Statistic: math.Abs(t.KL - t.First - t.Second), Bound: rounding}
-			whole := Result{Claim: "equation 5",
+				Statistic: math.Abs(t.KL - t.First - t.Second),
+				Bound:     rounding,
+			}
+			whole := Result{
+				Claim: "equation 5",
 				Case: fmt.Sprintf("%s: a=%.3f b=%.3f c=%.3f", name, t.Exploitation, t.Dispersion,
-					t.Exploration), Measure: "D(q||p), nats, against a-b+c", Statistic: t.KL,
-				Bound: t.Bound() + rounding}
+					t.Exploration),
+				Measure:   "D(q||p), nats, against a-b+c",
+				Statistic: t.KL,
+				Bound:     t.Bound() + rounding,
+			}
 			if i == 0 {
 				whole.Points = sizePoints(c.name, m, c.order)
 			}
@@ -95,8 +103,16 @@ func firstRound(m *exact.Model, order samplers.Order, k int) []int {
 	n := m.Length()
 	x := make([]int32, n)
 	p := make([]float64, n*m.Tokens())
-	v := &samplers.View{Mask: int32(m.Tokens()), Outcomes: m.Tokens(), Shape: m.Shape(), Step: 1,
-		Steps: 2, Quota: k, FreeCount: n, Tokens: x}
+	v := &samplers.View{
+		Mask:      int32(m.Tokens()),
+		Outcomes:  m.Tokens(),
+		Shape:     m.Shape(),
+		Step:      1,
+		Steps:     2,
+		Quota:     k,
+		FreeCount: n,
+		Tokens:    x,
+	}
 	for i := range x {
 		x[i] = v.Mask
 		v.Masked = append(v.Masked, i)

@@ -61,10 +61,15 @@ func CheckMonteCarlo(ctx context.Context, o Options) ([]Result, error) {
 				return nil, err
 			}
 			tv, half := EstimateVariation(p, k, alpha, o.Seed)
-			r := Result{Claim: "theorem 1",
-				Case:    fmt.Sprintf("Monte Carlo, N=%d k=%d S=%d alpha=%v", n, k, s, alpha),
-				Measure: "total variation", Statistic: tv, Error: half, Bound: Bound(n, k, s,
-					alpha)}.requireBelow()
+			r := Result{
+				Claim:     "theorem 1",
+				Case:      fmt.Sprintf("Monte Carlo, N=%d k=%d S=%d alpha=%v", n, k, s, alpha),
+				Measure:   "total variation",
+				Statistic: tv,
+				Error:     half,
+				Bound: Bound(n, k, s,
+					alpha),
+			}.requireBelow()
 			x := float64(n) / float64(k*k)
 			r.Points = []Point{{fmt.Sprintf("k = %d", k), x, tv, half}, {"bound", x, r.Bound, 0}}
 			variation[[2]int{n, k}] = r
@@ -75,10 +80,14 @@ func CheckMonteCarlo(ctx context.Context, o Options) ([]Result, error) {
 		for i := 1; i < len(sizes); i++ {
 			more := variation[[2]int{sizes[i], k}]
 			fewer := variation[[2]int{sizes[i-1], k}]
-			results = append(results, Result{Claim: "theorem 1",
-				Case:    fmt.Sprintf("falls from N=%d to N=%d, k=%d", sizes[i-1], sizes[i], k),
-				Measure: "total variation", Statistic: more.Statistic, Error: more.Error,
-				Bound: fewer.Statistic - fewer.Error}.requireBelow())
+			results = append(results, Result{
+				Claim:     "theorem 1",
+				Case:      fmt.Sprintf("falls from N=%d to N=%d, k=%d", sizes[i-1], sizes[i], k),
+				Measure:   "total variation",
+				Statistic: more.Statistic,
+				Error:     more.Error,
+				Bound:     fewer.Statistic - fewer.Error,
+			}.requireBelow())
 		}
 	}
 	return results, nil

@@ -156,8 +156,11 @@ type constantMarginals struct {
 }
 
 func newConstantMarginals(p [][]float64) *constantMarginals {
-	c := &constantMarginals{spec: model.Spec{Shape: []int{len(p)}, Outcomes: len(p[0]),
-		Mask: int32(len(p[0]))}}
+	c := &constantMarginals{spec: model.Spec{
+		Shape:    []int{len(p)},
+		Outcomes: len(p[0]),
+		Mask:     int32(len(p[0])),
+	}}
 	for _, row := range p {
 		for _, v := range row {
 			c.row = append(c.row, float32(math.Log(v)))

@@ -79,9 +79,13 @@ func CheckOneByOne(ctx context.Context, o Options) ([]Result, error) {
 		name       string
 		enumerated []float64
 	}{{"maskgit(alpha=1)", maskgit}, {"moment(alpha=1)", moment}} {
-		distance := Result{Claim: "proposition 2", Case: c.name + ", enumerated",
+		distance := Result{
+			Claim:     "proposition 2",
+			Case:      c.name + ", enumerated",
 			Measure:   "total variation from the joint",
-			Statistic: Variation(c.enumerated, truth), Bound: departure}
+			Statistic: Variation(c.enumerated, truth),
+			Bound:     departure,
+		}
 		results = append(results, distance.requireAbove())
 
 		r, err := check(c.name, m.Length(), c.enumerated, "chi-square against its enumeration")

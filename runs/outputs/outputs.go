@@ -111,8 +111,12 @@ func (j *Job) makeSamples(ctx context.Context, spans []runs.Span, put func([]Sam
 	var openings traces.Openings
 	progress := Stopped{Steps: int(j.Steps(spans))}
 	stopAsked := func() bool { return h.Stop != nil && h.Stop() }
-	pool := generate.PoolOptions{Size: j.Run.Batch, Length: j.Requests.Longest,
-		Guided: j.Requests.Guided, WholeBatches: j.stepsTogether()}
+	pool := generate.PoolOptions{
+		Size:         j.Run.Batch,
+		Length:       j.Requests.Longest,
+		Guided:       j.Requests.Guided,
+		WholeBatches: j.stepsTogether(),
+	}
 	for step, err := range generate.Each(ctx, j.Model.Denoiser, pool, j.requests(spans)) {
 		isStopped := false
 		switch {

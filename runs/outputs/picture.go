@@ -127,8 +127,14 @@ func (j *Job) openPictures(o PictureOptions, missing []runs.Span, putFile PutFun
 	if err != nil {
 		return nil, err
 	}
-	p := &Pictures{o: o, job: j, size: image.Pt(width, height), missing: missing,
-		putFile: putFile, early: map[int]Sample{}}
+	p := &Pictures{
+		o:       o,
+		job:     j,
+		size:    image.Pt(width, height),
+		missing: missing,
+		putFile: putFile,
+		early:   map[int]Sample{},
+	}
 	if j.outpainting != nil {
 		p.size = j.outpainting.Size()
 	}
@@ -337,8 +343,12 @@ func (p *Pictures) Enlarge(ctx context.Context, done func()) error {
 		}
 		p.unwritten = p.unwritten[len(batch):]
 		for k, picture := range pictures {
-			s := Sample{Index: batch[k], Seed: requests[k].Seed, Steps: requests[k].Steps,
-				Opening: &traces.Opening{}}
+			s := Sample{
+				Index:   batch[k],
+				Seed:    requests[k].Seed,
+				Steps:   requests[k].Steps,
+				Opening: &traces.Opening{},
+			}
 			if err := p.write(s, picture, nil); err != nil {
 				return err
 			}

@@ -38,10 +38,13 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	m.QKV.Load(l)
-	net := &model.Network{Pass: m.pass, Width: width,
+	net := &model.Network{
+		Pass:      m.pass,
+		Width:     width,
 		ModelSpec: model.Spec{Shape: []int{64}, Outcomes: n, Mask: int32(n)},
 		Head:      backend.Head{W: l.Matrix(&m.Table, n), Outcomes: n},
-		Passes:    model.Passes{Backend: m.b, Layers: []kvcache.Layer{{Heads: 1, HeadDim: width}}}}
+		Passes:    model.Passes{Backend: m.b, Layers: []kvcache.Layer{{Heads: 1, HeadDim: width}}},
+	}
 	m.table = l.Table(&m.Table)
 	text, from, err := src.StartTokenizer("")()
 	err = cmp.Or(err, l.Err())

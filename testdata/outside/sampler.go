@@ -8,8 +8,12 @@ type Alternate struct {
 }
 
 func init() {
-	samplers.Register(samplers.Rule{Prototype: Alternate{}, Name: "alternate",
-		Line: "every other position first", Paper: "an example"})
+	samplers.Register(samplers.Rule{
+		Prototype: Alternate{},
+		Name:      "alternate",
+		Line:      "every other position first",
+		Paper:     "an example",
+	})
 }
 
 // Needs nothing of the marginals.

@@ -66,9 +66,12 @@ func CheckConditional(t *testing.T, open func(t testing.TB, name string) *Pack, 
 		with, wantShape := p.Floats("logits_cond")
 		without, _ := p.Floats("logits_uncond")
 		columns := wantShape[2]
-		both := &model.Batch{Size: 2 * size, Length: length,
+		both := &model.Batch{
+			Size:       2 * size,
+			Length:     length,
 			Tokens:     append(append([]int32(nil), tokens...), tokens...),
-			Conditions: make([]*model.Condition, 2*size)}
+			Conditions: make([]*model.Condition, 2*size),
+		}
 		for i := range size {
 			both.Conditions[i], both.Conditions[size+i] = conditions(p, i)
 		}
@@ -95,9 +98,13 @@ func CheckConditional(t *testing.T, open func(t testing.TB, name string) *Pack, 
 		rows, _ := p.Ints("partial_rows")
 		after, _ := p.Ints("partial_tokens")
 		want, _ := p.Floats("partial_logits_cond")
-		b := &model.Batch{Size: size, Length: length, Tokens: append([]int32(nil), tokens...),
+		b := &model.Batch{
+			Size:       size,
+			Length:     length,
+			Tokens:     append([]int32(nil), tokens...),
 			Conditions: both.Conditions[:size],
-			Cache:      m.NewCache(size+1, length)}
+			Cache:      m.NewCache(size+1, length),
+		}
 		for i := range size { // the first place stays empty
 			b.Places = append(b.Places, size-i)
 		}
@@ -133,8 +140,12 @@ func PromptConditions(numbers func(p *Pack, i int) []float64) Conditions {
 			nonePooled, _ := p.Floats("null_pooled")
 			size := shape[1] * shape[2] // of one text
 			prompt := func(i int, states, pooled []float32) *model.Condition {
-				c := &model.Condition{Prompt: &model.Prompt{Rows: shape[1], Width: shape[2], States: states,
-					Pooled: pooled}}
+				c := &model.Condition{Prompt: &model.Prompt{
+					Rows:   shape[1],
+					Width:  shape[2],
+					States: states,
+					Pooled: pooled,
+				}}
 				if numbers != nil {
 					c.Prompt.Numbers = numbers(p, i)
 				}

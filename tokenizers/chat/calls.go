@@ -18,8 +18,12 @@ type CallForm struct {
 }
 
 // PlainCalls is a line of JSON for each call, for models whose template spells no calls.
-var PlainCalls = CallForm{BeforeName: `{"name": "`, BeforeArguments: `", "arguments": `,
-	BeforeNextName: "}\n" + `{"name": "`, AfterCalls: "}"}
+var PlainCalls = CallForm{
+	BeforeName:      `{"name": "`,
+	BeforeArguments: `", "arguments": `,
+	BeforeNextName:  "}\n" + `{"name": "`,
+	AfterCalls:      "}",
+}
 
 // Call is a call of a function. While its text grows, Arguments is a beginning of them.
 type Call struct{ Name, Arguments string }

@@ -10,8 +10,14 @@ import (
 // genericBlocks is the plain Go twin of every kernel of a block format: the same results from the
 // same packed memory. flip is the kernel's.
 func genericBlocks(t quant.Type, columns int, flip bool) *Blocks {
-	k := &Blocks{Type: t, flip: flip, largest: largestGo, quantise: quantiseGo, unpack: unpackGo(t),
-		expand: expandGo}
+	k := &Blocks{
+		Type:     t,
+		flip:     flip,
+		largest:  largestGo,
+		quantise: quantiseGo,
+		unpack:   unpackGo(t),
+		expand:   expandGo,
+	}
 	for _, rows := range []int{4, 2, 1} {
 		k.heights = append(k.heights, blockHeight{rows, multiplyBlocksGo(rows, columns, flip), 1, false})
 	}

@@ -12,8 +12,13 @@ import (
 )
 
 // packers are those of the formats.
-var packers = [...]packer{F32: packF32, BF16: packBF16, BF16Wide: packBF16Wide, Int8: packInt8,
-	Int8Wide: packInt8Wide}
+var packers = [...]packer{
+	F32:      packF32,
+	BF16:     packBF16,
+	BF16Wide: packBF16Wide,
+	Int8:     packInt8,
+	Int8Wide: packInt8Wide,
+}
 
 // B's bytes are shifted.
 var packBytes, flip = packInt8Short, uint32(0)
@@ -87,8 +92,14 @@ var (
 
 // blocksFor: as with int8, AVX-512 without VNNI stays with AVX2.
 func blocksFor(level simd.Level, t quant.Type) *Blocks {
-	k := &Blocks{Type: t, flip: level.VNNI, largest: absMax, quantise: quantiseRuns,
-		unpack: unpackers[t], expand: expandScales}
+	k := &Blocks{
+		Type:     t,
+		flip:     level.VNNI,
+		largest:  absMax,
+		quantise: quantiseRuns,
+		unpack:   unpackers[t],
+		expand:   expandScales,
+	}
 	columns, cache, four := 16, 1<<16, t == quant.Q4_0 || t == quant.Q4_K
 	switch {
 	case level.ISA == simd.Generic:

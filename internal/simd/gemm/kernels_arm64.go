@@ -60,8 +60,14 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 	if level.ISA == simd.Generic {
 		return genericBlocks(t, 16, false)
 	}
-	k := &Blocks{Type: t, heights: blocksPairs, largest: absMax, quantise: quantiseRuns,
-		unpack: unpackers[t], expand: expandScales}
+	k := &Blocks{
+		Type:     t,
+		heights:  blocksPairs,
+		largest:  absMax,
+		quantise: quantiseRuns,
+		unpack:   unpackers[t],
+		expand:   expandScales,
+	}
 	switch {
 	case level.Dot && t == quant.Q8_0:
 		k.heights = blocksDot

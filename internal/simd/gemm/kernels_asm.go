@@ -8,9 +8,19 @@ var assembled = finish{fetchRows, timesRows, storeRows}
 
 // assembly returns a kernel of generated code, of one function for each height.
 func assembly(f Format, columns, cache int, heights []int, run ...multiply) *Kernel {
-	k := &Kernel{Format: f, Rows: heights[0], Columns: columns, Cache: cache, pack: packers[f],
-		bytes: packBytes, flip: flip, finish: assembled, scale: scaleRows,
-		largest: absMax, turn: turnWords}
+	k := &Kernel{
+		Format:  f,
+		Rows:    heights[0],
+		Columns: columns,
+		Cache:   cache,
+		pack:    packers[f],
+		bytes:   packBytes,
+		flip:    flip,
+		finish:  assembled,
+		scale:   scaleRows,
+		largest: absMax,
+		turn:    turnWords,
+	}
 	for i, rows := range heights {
 		k.heights = append(k.heights, height{rows, run[i]})
 	}

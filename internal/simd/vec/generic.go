@@ -6,8 +6,14 @@ import "math"
 // one variable are computed in float64.
 
 // ofOne are the functions of one variable, by their number.
-var ofOne = [...]func(float64) float64{ofExp: math.Exp, ofGeluTanh: geluTanh, ofGeluErf: geluErf,
-	ofSilu: silu, ofSinSquared: sinSquared, ofRelu: relu}
+var ofOne = [...]func(float64) float64{
+	ofExp:        math.Exp,
+	ofGeluTanh:   geluTanh,
+	ofGeluErf:    geluErf,
+	ofSilu:       silu,
+	ofSinSquared: sinSquared,
+	ofRelu:       relu,
+}
 
 func apply(f function, dst, x []float32) {
 	switch f {

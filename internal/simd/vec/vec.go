@@ -29,7 +29,8 @@ func (p *padded) fill(x []float32, padding float32) []float32 {
 	return p[:]
 }
 
-// whole returns the elements of n in whole lines.
+// whole returns how many of n elements fill whole lines: kernels compute these, and the others one
+// padded line.
 func whole(n int) int { return n &^ (line - 1) }
 
 // function is a function of each element: of x alone, or of dst and x.

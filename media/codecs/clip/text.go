@@ -113,8 +113,11 @@ func readConfig(src *model.Source) (c Config, err error) {
 		f.Heads = cmp.Or(f.Heads, 12) // the default of Hugging Face's class, as in ViT-L/14
 		f.Act = cmp.Or(f.Act, "quick_gelu")
 	}
-	if err := src.CheckKeys(settings, model.Settings{Path: path, KnownKeys: settings.KnownKeys,
-		RequiredValues: map[string]any{"layer_norm_eps": eps}}); err != nil {
+	if err := src.CheckKeys(settings, model.Settings{
+		Path:           path,
+		KnownKeys:      settings.KnownKeys,
+		RequiredValues: map[string]any{"layer_norm_eps": eps},
+	}); err != nil {
 		return c, err
 	}
 	c.End = -1
@@ -145,7 +148,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 
 // New returns the network without weights.
 func New(c Config) *TextEncoder {
-	t := &TextEncoder{cfg: c,
+	t := &TextEncoder{
+		cfg:       c,
 		Position:  weights.Param{Shape: []int{c.Rows, c.Hidden}},
 		Layers:    make([]layer, c.Depth),
 		Final:     nn.NewLayerNorm(c.Hidden, eps),
@@ -155,10 +159,16 @@ func New(c Config) *TextEncoder {
 	t.Tokens.Weight.Shape = []int{c.IDs, c.Hidden}
 	square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
 	for i := range t.Layers {
-		t.Layers[i] = layer{Norm1: nn.NewLayerNorm(c.Hidden, eps), Query: square(), Key: square(),
-			Value: square(), Out: square(),
-			Norm2: nn.NewLayerNorm(c.Hidden, eps), Up: nn.NewLinear(c.Hidden, c.Inner),
-			Down: nn.NewLinear(c.Inner, c.Hidden)}
+		t.Layers[i] = layer{
+			Norm1: nn.NewLayerNorm(c.Hidden, eps),
+			Query: square(),
+			Key:   square(),
+			Value: square(),
+			Out:   square(),
+			Norm2: nn.NewLayerNorm(c.Hidden, eps),
+			Up:    nn.NewLinear(c.Hidden, c.Inner),
+			Down:  nn.NewLinear(c.Inner, c.Hidden),
+		}
 	}
 	return t
 }
@@ -317,8 +327,13 @@ func (t *TextEncoder) readPrompts(n int) []*model.Prompt {
 	c := &t.cfg
 	prompts := make([]*model.Prompt, n)
 	for i := range prompts {
-		p := &model.Prompt{Rows: c.Rows, Width: c.Hidden, States: make([]float32, c.Rows*c.Hidden),
-			Final: make([]float32, c.Rows*c.Hidden), Pooled: make([]float32, c.Pooled)}
+		p := &model.Prompt{
+			Rows:   c.Rows,
+			Width:  c.Hidden,
+			States: make([]float32, c.Rows*c.Hidden),
+			Final:  make([]float32, c.Rows*c.Hidden),
+			Pooled: make([]float32, c.Pooled),
+		}
 		t.b.Read(p.States, t.states, i*c.Rows)
 		t.b.Read(p.Final, t.work.X, i*c.Rows)
 		t.b.Read(p.Pooled, t.pooled, i)

@@ -36,9 +36,15 @@ func newCodec(src *model.Source) (*Codec, error) {
 	channels := z.Dim(in, 3, 0)
 	books := z.Count("quantizer.quantizers.", ".codebook.embed")
 	ratios := f.Acoustic.Ratios
-	c := &Codec{Quantizers: make([]quantizer, books), Narrow: nn.NewLinear(wide, latent),
-		In: newConv(channels, latent, taps), Blocks: make([]block, len(ratios)), rate: f.Rate, frame: 1,
-		window: defaultWindow}
+	c := &Codec{
+		Quantizers: make([]quantizer, books),
+		Narrow:     nn.NewLinear(wide, latent),
+		In:         newConv(channels, latent, taps),
+		Blocks:     make([]block, len(ratios)),
+		rate:       f.Rate,
+		frame:      1,
+		window:     defaultWindow,
+	}
 	blocks := z.Count("acoustic_decoder.block.", ".snake1.alpha")
 	switch {
 	case z.Err != nil:
@@ -93,11 +99,21 @@ func newSnake(channels int) snake {
 func newBlock(in, ratio int) block {
 	out := in / 2
 	residual := func() unit {
-		return unit{Snake1: newSnake(out), Wide: newConv(out, out, taps), Snake2: newSnake(out),
-			Narrow: newConv(out, out, 1)}
+		return unit{
+			Snake1: newSnake(out),
+			Wide:   newConv(out, out, taps),
+			Snake2: newSnake(out),
+			Narrow: newConv(out, out, 1),
+		}
 	}
-	b := block{Snake: newSnake(in), Up: newConv(in, out, 2*ratio), Unit1: residual(),
-		Unit2: residual(), Unit3: residual(), ratio: ratio}
+	b := block{
+		Snake: newSnake(in),
+		Up:    newConv(in, out, 2*ratio),
+		Unit1: residual(),
+		Unit2: residual(),
+		Unit3: residual(),
+		ratio: ratio,
+	}
 	b.Up.Bias.Shape = []int{out}
 	return b
 }

@@ -39,16 +39,23 @@ type vit struct {
 
 // newVit returns the transformer without weights.
 func newVit(width, inner, depth, heads int) vit {
-	t := vit{Pre: nn.NewLayerNorm(width, eps), Post: nn.NewLayerNorm(width, eps),
+	t := vit{
+		Pre:    nn.NewLayerNorm(width, eps),
+		Post:   nn.NewLayerNorm(width, eps),
 		Blocks: make([]vitBlock, depth),
-		layer:  attention.Layer{Heads: heads, HeadDim: width / heads}, width: width, inner: inner}
+		layer:  attention.Layer{Heads: heads, HeadDim: width / heads},
+		width:  width,
+		inner:  inner,
+	}
 	for i := range t.Blocks {
 		t.Blocks[i] = vitBlock{
-			Norm1: nn.NewLayerNorm(width, eps), Norm2: nn.NewLayerNorm(width, eps),
+			Norm1:   nn.NewLayerNorm(width, eps),
+			Norm2:   nn.NewLayerNorm(width, eps),
 			In:      weights.Param{Shape: []int{3 * width, width}},
 			InBias:  weights.Param{Shape: []int{3 * width}},
-			OutProj: nn.NewLinear(width, width), Up: nn.NewLinear(width, inner),
-			Down: nn.NewLinear(inner, width),
+			OutProj: nn.NewLinear(width, width),
+			Up:      nn.NewLinear(width, inner),
+			Down:    nn.NewLinear(inner, width),
 		}
 	}
 	return t

@@ -25,10 +25,14 @@ type file struct {
 var Settings = []model.Settings{
 	{KnownKeys: "experiment model dataset losses optimizer lr_scheduler training"},
 	{Path: "model", KnownKeys: "vq_model generator maskgen"},
-	{Path: "model.vq_model", KnownKeys: `codebook_size token_size use_l2_norm commitment_cost
+	{
+		Path: "model.vq_model",
+		KnownKeys: `codebook_size token_size use_l2_norm commitment_cost
 		vit_enc_model_size vit_dec_model_size vit_enc_patch_size vit_dec_patch_size num_latent_tokens
 		finetune_decoder is_legacy clustering_vq text_context_length text_embed_dim
-		pretrained_tokenizer_weight`, RequiredValues: map[string]any{"quantize_mode": "vq"}},
+		pretrained_tokenizer_weight`,
+		RequiredValues: map[string]any{"quantize_mode": "vq"},
+	},
 }
 
 // heads are the transformers' head counts by name of size (1d-tokenizer,

@@ -116,8 +116,17 @@ func (m *Tokenizer) drawPatches() error {
 	b.Write(d.image, 0, m.Pixels)
 	w, bias := d.Smooth.Matrix()
 	b.Conv(d.drawn, d.image,
-		backend.ConvShape{Batch: 1, Height: z.Side, Width: z.Side, In: 3, Out: 3, KH: 3, KW: 3, PadH: 1,
-			PadW: 1},
+		backend.ConvShape{
+			Batch:  1,
+			Height: z.Side,
+			Width:  z.Side,
+			In:     3,
+			Out:    3,
+			KH:     3,
+			KW:     3,
+			PadH:   1,
+			PadW:   1,
+		},
 		w, backend.ConvInput{}, backend.Epilogue{Bias: bias})
 	b.Read(m.Pixels, d.drawn, 0)
 	return picture.CheckDrawn(m.Pixels)

@@ -168,15 +168,15 @@ func readSizes(src *model.Source) (z Sizes, err error) {
 		z.TextRows = s.Dim("decoder.text_guidance_positional_embedding", 2, 0)
 		z.TextWidth = s.Dim("decoder.text_guidance_proj.weight", 2, 1)
 	}
-	return z, z.readDrawer(s, grid)
+	return z, z.readPixelDecoder(s, grid)
 }
 
 // maxSide bounds the width of images, in pixels.
 const maxSide = 1 << 12
 
-// readDrawer reads the sizes of what draws pixels, a VQGAN or the decoder itself with grid cells a
-// side, and checks that they fit.
-func (z *Sizes) readDrawer(s *weights.Sizes, grid int) error {
+// readPixelDecoder reads the sizes of the part that makes pixels: a VQGAN or, without one, the
+// decoder's last layer, with grid cells along a side. It checks that they fit the encoder's.
+func (z *Sizes) readPixelDecoder(s *weights.Sizes, grid int) error {
 	if s.Has("pixel_quantize.embedding.weight") {
 		z.PixelCodes = s.Dim("pixel_quantize.embedding.weight", 2, 0)
 		z.PixelInner = s.Dim("decoder.ffn.0.weight", 4, 0)
@@ -231,22 +231,29 @@ func commonDivisor(a, b int) int {
 // newTokenizer returns the network without weights.
 func newTokenizer(z Sizes) *Tokenizer {
 	cells := z.Side / z.EncPatch * (z.Side / z.EncPatch)
-	m := &Tokenizer{sizes: z, Latents: weights.Param{Shape: []int{z.Tokens, z.EncWidth}},
-		Codebook: picture.NewCodebook(z.Codes, z.CodeWidth)}
+	m := &Tokenizer{
+		sizes:    z,
+		Latents:  weights.Param{Shape: []int{z.Tokens, z.EncWidth}},
+		Codebook: picture.NewCodebook(z.Codes, z.CodeWidth),
+	}
 	m.Codebook.Unit = z.Unit
-	m.Encoder = encoder{Patches: picture.NewConv(z.EncWidth, 3, z.EncPatch),
+	m.Encoder = encoder{
+		Patches:  picture.NewConv(z.EncWidth, 3, z.EncPatch),
 		Class:    weights.Param{Shape: []int{1, z.EncWidth}},
 		Position: weights.Param{Shape: []int{1 + cells, z.EncWidth}},
 		Latent:   weights.Param{Shape: []int{z.Tokens, z.EncWidth}},
 		Vit:      newVit(z.EncWidth, z.EncInner, z.EncDepth, z.EncHeads),
 		Out:      weights.Param{Shape: []int{z.CodeWidth, z.EncWidth, 1, 1}},
-		OutBias:  weights.Param{Shape: []int{z.CodeWidth}}}
-	m.Decoder = decoder{Embed: nn.NewLinear(z.CodeWidth, z.DecWidth),
+		OutBias:  weights.Param{Shape: []int{z.CodeWidth}},
+	}
+	m.Decoder = decoder{
+		Embed:    nn.NewLinear(z.CodeWidth, z.DecWidth),
 		Class:    weights.Param{Shape: []int{1, z.DecWidth}},
 		Mask:     weights.Param{Shape: []int{1, 1, z.DecWidth}},
 		Position: weights.Param{Shape: []int{1 + z.DecCells, z.DecWidth}},
 		Latent:   weights.Param{Shape: []int{z.Tokens, z.DecWidth}},
-		Vit:      newVit(z.DecWidth, z.DecInner, z.DecDepth, z.DecHeads)}
+		Vit:      newVit(z.DecWidth, z.DecInner, z.DecDepth, z.DecHeads),
+	}
 	d := &m.Decoder
 	if z.TextRows > 0 {
 		d.Text = nn.NewLinear(z.TextWidth, z.DecWidth)
@@ -284,9 +291,15 @@ func Load(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
-	m.Codec = picture.Codec{Grid: []int{z.Tokens}, Width: z.Side, Height: z.Side, Book: &m.Codebook,
-		Draw: m.drawCodes, Read: m.readLatents,
-		Halves: l.LazyHalves(src.Name, src.Set, m.loadEncoder, m.loadDecoder)}
+	m.Codec = picture.Codec{
+		Grid:   []int{z.Tokens},
+		Width:  z.Side,
+		Height: z.Side,
+		Book:   &m.Codebook,
+		Draw:   m.drawCodes,
+		Read:   m.readLatents,
+		Halves: l.LazyHalves(src.Name, src.Set, m.loadEncoder, m.loadDecoder),
+	}
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}

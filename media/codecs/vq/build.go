@@ -63,8 +63,12 @@ func (b *builder) newResBlock(name string) *resBlock {
 	s := b.tensorShape(name, 4)
 	in := b.channelCount(name, s[1])
 	out := b.channelCount(name, s[0])
-	r := &resBlock{Norm1: picture.NewGroupNorm(in), Conv1: picture.NewConv(out, in, 3),
-		Norm2: picture.NewGroupNorm(out), Conv2: picture.NewConv(out, out, 3)}
+	r := &resBlock{
+		Norm1: picture.NewGroupNorm(in),
+		Conv1: picture.NewConv(out, in, 3),
+		Norm2: picture.NewGroupNorm(out),
+		Conv2: picture.NewConv(out, out, 3),
+	}
 	if in != out {
 		r.Shortcut = picture.NewConv(out, in, 1)
 	}

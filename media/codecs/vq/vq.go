@@ -169,11 +169,16 @@ func Load(src *model.Source, side int, o model.Options) (*Model, error) {
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
-	m.Codec = picture.Codec{Grid: []int{side, side}, Width: m.scale * side, Height: m.scale * side,
-		Book: &m.Codebook, Offset: 0.5,
+	m.Codec = picture.Codec{
+		Grid:   []int{side, side},
+		Width:  m.scale * side,
+		Height: m.scale * side,
+		Book:   &m.Codebook,
+		Offset: 0.5,
 		Halves: l.LazyHalves(src.Name, src.Set,
 			func(l *nn.Loader) { l.Load(&m.QuantConv, &m.Encoder) },
-			func(l *nn.Loader) { l.Load(&m.PostConv, &m.Decoder) })}
+			func(l *nn.Loader) { l.Load(&m.PostConv, &m.Decoder) }),
+	}
 	m.UseCanvas(m.b, llamaGen, m.drawPixels, m.readLatent)
 	return m, l.Err()
 }

@@ -18,8 +18,12 @@ type resBlock struct {
 }
 
 func newResBlock(in, out int) *resBlock {
-	r := &resBlock{Norm1: picture.NewGroupNorm(in), Conv1: picture.NewConvNoBias(out, in, 3),
-		Norm2: picture.NewGroupNorm(out), Conv2: picture.NewConvNoBias(out, out, 3)}
+	r := &resBlock{
+		Norm1: picture.NewGroupNorm(in),
+		Conv1: picture.NewConvNoBias(out, in, 3),
+		Norm2: picture.NewGroupNorm(out),
+		Conv2: picture.NewConvNoBias(out, out, 3),
+	}
 	if in != out {
 		r.Shortcut = picture.NewConvNoBias(out, out, 1)
 	}

@@ -26,10 +26,13 @@ type Config struct {
 
 // settings are the keys of its object, and those of MAGE's config/vqgan.yaml that its program does
 // not read: there is no attention.
-var settings = model.Settings{Path: "vqgan",
+var settings = model.Settings{
+	Path: "vqgan",
 	KnownKeys: strings.Join(model.JSONKeys(Config{}), " ") +
-		" resolution attn_resolutions", RequiredValues: map[string]any{"double_z": false,
-		"in_channels": 3.0}}
+		" resolution attn_resolutions",
+	RequiredValues: map[string]any{"double_z": false,
+		"in_channels": 3.0},
+}
 
 const (
 	maxLevels = 8

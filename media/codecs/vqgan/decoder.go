@@ -24,11 +24,14 @@ type decoder struct {
 
 func newDecoder(c Config) decoder {
 	top := c.levelChannels(len(c.ChMult) - 1)
-	d := decoder{ConvIn: picture.NewConv(top, c.ZChannels, 3),
-		Block1: newResBlock(top, top), Block2: newResBlock(top, top),
+	d := decoder{
+		ConvIn:  picture.NewConv(top, c.ZChannels, 3),
+		Block1:  newResBlock(top, top),
+		Block2:  newResBlock(top, top),
 		Up:      make([]*upLevel, len(c.ChMult)),
 		NormOut: picture.NewGroupNorm(c.levelChannels(0)),
-		ConvOut: picture.NewConv(3, c.levelChannels(0), 3)}
+		ConvOut: picture.NewConv(3, c.levelChannels(0), 3),
+	}
 	in := top
 	for i := len(c.ChMult) - 1; i >= 0; i-- {
 		u := &upLevel{Blocks: c.newResBlocks(in, c.levelChannels(i))}

@@ -62,9 +62,13 @@ type encoder struct {
 func New(c Config) *Model {
 	top := c.levelChannels(len(c.ChMult) - 1)
 	m := &Model{cfg: c, Codebook: picture.NewCodebook(c.Codes, c.ZChannels), Decoder: newDecoder(c)}
-	m.Encoder = encoder{ConvIn: picture.NewConvNoBias(c.Ch, 3, 3),
-		Block1: newResBlock(top, top), Block2: newResBlock(top, top),
-		NormOut: picture.NewGroupNorm(top), ConvOut: picture.NewConv(c.ZChannels, top, 1)}
+	m.Encoder = encoder{
+		ConvIn:  picture.NewConvNoBias(c.Ch, 3, 3),
+		Block1:  newResBlock(top, top),
+		Block2:  newResBlock(top, top),
+		NormOut: picture.NewGroupNorm(top),
+		ConvOut: picture.NewConv(c.ZChannels, top, 1),
+	}
 	in := c.Ch
 	for i := range c.ChMult {
 		m.Encoder.Down = append(m.Encoder.Down, &level{c.newResBlocks(in, c.levelChannels(i))})
@@ -110,9 +114,13 @@ func Build(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
-	m.Codec = picture.Codec{Grid: []int{c.Grid, c.Grid}, Width: c.Side(), Height: c.Side(),
+	m.Codec = picture.Codec{
+		Grid:   []int{c.Grid, c.Grid},
+		Width:  c.Side(),
+		Height: c.Side(),
 		Book:   &m.Codebook,
-		Halves: l.LazyHalves(src.Name, src.Set, m.Encoder.Load, m.Decoder.Load)}
+		Halves: l.LazyHalves(src.Name, src.Set, m.Encoder.Load, m.Decoder.Load),
+	}
 	m.UseCanvas(o.Backend, false, m.drawPixels, m.readLatent)
 	return m, l.Err()
 }

@@ -27,14 +27,46 @@ type Config struct {
 // Presets are the published sizes by their names on the hub, openai-community/gpt2 and so on
 // (Radford et al., "Language models are unsupervised multitask learners", 2019, table 2).
 var Presets = map[string]Config{
-	"gpt2": {Hidden: 768, Heads: 12, Blocks: 12, MLP: 3072, Context: 1024, Vocab: 50257,
-		Eps: 1e-5, Act: backend.GELUTanh},
-	"gpt2-medium": {Hidden: 1024, Heads: 16, Blocks: 24, MLP: 4096, Context: 1024, Vocab: 50257,
-		Eps: 1e-5, Act: backend.GELUTanh},
-	"gpt2-large": {Hidden: 1280, Heads: 20, Blocks: 36, MLP: 5120, Context: 1024, Vocab: 50257,
-		Eps: 1e-5, Act: backend.GELUTanh},
-	"gpt2-xl": {Hidden: 1600, Heads: 25, Blocks: 48, MLP: 6400, Context: 1024, Vocab: 50257,
-		Eps: 1e-5, Act: backend.GELUTanh},
+	"gpt2": {
+		Hidden:  768,
+		Heads:   12,
+		Blocks:  12,
+		MLP:     3072,
+		Context: 1024,
+		Vocab:   50257,
+		Eps:     1e-5,
+		Act:     backend.GELUTanh,
+	},
+	"gpt2-medium": {
+		Hidden:  1024,
+		Heads:   16,
+		Blocks:  24,
+		MLP:     4096,
+		Context: 1024,
+		Vocab:   50257,
+		Eps:     1e-5,
+		Act:     backend.GELUTanh,
+	},
+	"gpt2-large": {
+		Hidden:  1280,
+		Heads:   20,
+		Blocks:  36,
+		MLP:     5120,
+		Context: 1024,
+		Vocab:   50257,
+		Eps:     1e-5,
+		Act:     backend.GELUTanh,
+	},
+	"gpt2-xl": {
+		Hidden:  1600,
+		Heads:   25,
+		Blocks:  48,
+		MLP:     6400,
+		Context: 1024,
+		Vocab:   50257,
+		Eps:     1e-5,
+		Act:     backend.GELUTanh,
+	},
 }
 
 // configFile is config.json.

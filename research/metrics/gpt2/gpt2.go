@@ -109,7 +109,9 @@ func loadModel(src *model.Source, o model.Options) (_ *Model, err error) {
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "mlp": c.MLP,
 			"length": c.Context, "vocabulary": c.Vocab},
 		Parameters: model.Parameters(report.Bound, src.Set),
-		Tokenizer:  tokenizerName(c), Unused: report.Unused, Notes: notes,
+		Tokenizer:  tokenizerName(c),
+		Unused:     report.Unused,
+		Notes:      notes,
 	}
 	return m, nil
 }
@@ -117,9 +119,12 @@ func loadModel(src *model.Source, o model.Options) (_ *Model, err error) {
 func (m *Model) loadWeights(o model.Options) error {
 	m.device = o.Backend
 	m.layer.BF16 = o.Precision != backend.F32
-	m.passes = model.Passes{Backend: o.Backend, Causal: true,
+	m.passes = model.Passes{
+		Backend: o.Backend,
+		Causal:  true,
 		Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
-			m.config.Blocks)}
+			m.config.Blocks),
+	}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.tokens = l.Table(&m.Token)
 	m.position = l.Table(&m.Position)

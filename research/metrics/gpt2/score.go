@@ -67,8 +67,12 @@ func (m *Model) Score(ctx context.Context, tokens [][]int32) (nll [][]float64, e
 
 // newBatch arranges sequences of at most `length` tokens.
 func newBatch(tokens [][]int32, length int) *model.Batch {
-	b := &model.Batch{Size: len(tokens), Length: length, Lengths: make([]int, len(tokens)),
-		Tokens: make([]int32, len(tokens)*length)}
+	b := &model.Batch{
+		Size:    len(tokens),
+		Length:  length,
+		Lengths: make([]int, len(tokens)),
+		Tokens:  make([]int32, len(tokens)*length),
+	}
 	for i, t := range tokens {
 		b.Lengths[i] = len(t)
 		copy(b.Tokens[i*length:], t)

@@ -91,10 +91,20 @@ type frame struct {
 // `offset` on.
 func (c *conv) apply(b backend.Backend, dst *tensor.Dense, x frame, batch, stride,
 	offset int) frame {
-	s := backend.ConvShape{Batch: batch, Height: x.height, Width: x.width, In: x.channels,
-		Out: c.outChannels(),
-		KH:  c.Weight.Shape[2], KW: c.Weight.Shape[3], Stride: c.stride, PadH: c.padH, PadW: c.padW,
-		DstStride: stride, DstOffset: offset}
+	s := backend.ConvShape{
+		Batch:     batch,
+		Height:    x.height,
+		Width:     x.width,
+		In:        x.channels,
+		Out:       c.outChannels(),
+		KH:        c.Weight.Shape[2],
+		KW:        c.Weight.Shape[3],
+		Stride:    c.stride,
+		PadH:      c.padH,
+		PadW:      c.padW,
+		DstStride: stride,
+		DstOffset: offset,
+	}
 	b.Conv(dst, x.data, s, c.w, backend.ConvInput{}, backend.Epilogue{Bias: c.bias, Act: backend.ReLU})
 	return frame{dst, s.OutHeight(), s.OutWidth(), stride}
 }
@@ -103,9 +113,20 @@ func (c *conv) apply(b backend.Backend, dst *tensor.Dense, x frame, batch, strid
 func poolWindows(b backend.Backend, dst *tensor.Dense, x frame, batch, step, pad, stride,
 	offset int,
 	kind backend.PoolKind) frame {
-	s := backend.ConvShape{Batch: batch, Height: x.height, Width: x.width, In: x.channels,
-		Out: x.channels,
-		KH:  3, KW: 3, Stride: step, PadH: pad, PadW: pad, DstStride: stride, DstOffset: offset}
+	s := backend.ConvShape{
+		Batch:     batch,
+		Height:    x.height,
+		Width:     x.width,
+		In:        x.channels,
+		Out:       x.channels,
+		KH:        3,
+		KW:        3,
+		Stride:    step,
+		PadH:      pad,
+		PadW:      pad,
+		DstStride: stride,
+		DstOffset: offset,
+	}
 	b.Pool(dst, x.data, s, kind)
 	return frame{dst, s.OutHeight(), s.OutWidth(), stride}
 }

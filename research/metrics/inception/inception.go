@@ -69,16 +69,28 @@ type block struct {
 func chain(layers ...layer) branch { return branch{layers: layers} }
 
 func pointwise(name string, out int) layer {
-	return layer{name: name, out: out, height: 1,
-		width: 1}
+	return layer{
+		name:   name,
+		out:    out,
+		height: 1,
+		width:  1,
+	}
 }
 func wide7(name string, out int) layer {
-	return layer{name: name, out: out, height: 1,
-		width: 7}
+	return layer{
+		name:   name,
+		out:    out,
+		height: 1,
+		width:  7,
+	}
 }
 func tall7(name string, out int) layer {
-	return layer{name: name, out: out, height: 7,
-		width: 1}
+	return layer{
+		name:   name,
+		out:    out,
+		height: 7,
+		width:  1,
+	}
 }
 
 // square is a layer with windows of side x side.
@@ -241,8 +253,15 @@ func (m *Model) runPass() {
 		w.runBlock(m.device, &m.blocks[i])
 	}
 	m.device.Pool(w.features, w.x.data,
-		backend.ConvShape{Batch: w.batch, Height: w.x.height, Width: w.x.width,
-			In: w.x.channels, Out: w.x.channels, KH: w.x.height, KW: w.x.width}, backend.Mean)
+		backend.ConvShape{
+			Batch:  w.batch,
+			Height: w.x.height,
+			Width:  w.x.width,
+			In:     w.x.channels,
+			Out:    w.x.channels,
+			KH:     w.x.height,
+			KW:     w.x.width,
+		}, backend.Mean)
 	m.FC.Apply(m.device, w.logits, w.features, w.batch, backend.Identity)
 }
 

@@ -54,9 +54,13 @@ func setOnes() { avx.Constant(ones, 0x00010001) }
 // lowBlocks multiplies levels of up to 6 bits: four products of 63 and 127 at most fit 16 bits, so
 // words are taken two at a time.
 func lowBlocks(rows int) blocks {
-	return blocks{kernel: kernel{format: int8, rows: rows, vecs: 2}, name: "Low", level: "uint8",
-		step:  2,
-		setup: setOnes, words: func(k blocks, a, b reg.Register) {
+	return blocks{
+		kernel: kernel{format: int8, rows: rows, vecs: 2},
+		name:   "Low",
+		level:  "uint8",
+		step:   2,
+		setup:  setOnes,
+		words: func(k blocks, a, b reg.Register) {
 			for j := range k.vecs {
 				y := [2]reg.VecPhysical{reg.Y13, reg.Y14}
 				for w := range y {
@@ -73,15 +77,20 @@ func lowBlocks(rows int) blocks {
 					VPADDD(x[0], k.acc(i, j), k.acc(i, j))
 				}
 			}
-		}}
+		},
+	}
 }
 
 // signedBlocks multiplies bytes with signs: those of B go over to A's, so that two products of 128
 // and 127 at most are added in 16 bits.
 func signedBlocks(rows int) blocks {
-	return blocks{kernel: kernel{format: int8, rows: rows, vecs: 2}, name: "Signed", level: "int8",
-		step:  1,
-		setup: setOnes, words: func(k blocks, a, b reg.Register) {
+	return blocks{
+		kernel: kernel{format: int8, rows: rows, vecs: 2},
+		name:   "Signed",
+		level:  "int8",
+		step:   1,
+		setup:  setOnes,
+		words: func(k blocks, a, b reg.Register) {
 			for j := range k.vecs {
 				y, size := reg.Y13, reg.Y14
 				VMOVUPS(Mem{Base: b, Disp: 32 * j}, y)
@@ -95,7 +104,8 @@ func signedBlocks(rows int) blocks {
 					VPADDD(x, k.acc(i, j), k.acc(i, j))
 				}
 			}
-		}}
+		},
+	}
 }
 
 // emit writes the kernel of one row count.

@@ -25,8 +25,17 @@ func writeLevels(file *neon.File, name string, bits int) {
 	next, records := f.Param("next"), f.Param("records")
 	a, at, planes, scale, left, quarters := f.R(), f.R(), f.R(), f.R(), f.R(), f.R()
 	f.Constants()
-	k := levels{Func: f, bits: bits, apart: max(1, bits), low: f.Bits(0x0f0f0f0f),
-		mask: f.Bits((1<<bits - 1) * 0x10101010), sum: f.Vs(2), p: f.V(), x: f.Vs(2), scale: f.V()}
+	k := levels{
+		Func:  f,
+		bits:  bits,
+		apart: max(1, bits),
+		low:   f.Bits(0x0f0f0f0f),
+		mask:  f.Bits((1<<bits - 1) * 0x10101010),
+		sum:   f.Vs(2),
+		p:     f.V(),
+		x:     f.Vs(2),
+		scale: f.V(),
+	}
 	f.Set(4, quarters)
 	f.Label("quarter")
 	f.Move(begin, a)
