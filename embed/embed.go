@@ -201,6 +201,11 @@ func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]floa
 			return err
 		}
 
+		// A largest number would hide a NaN, so states are checked before they are pooled.
+		if err := model.CheckFinite("hidden number", states); err != nil {
+			return err
+		}
+
 		for _, index := range group {
 			from, to := e.pooledRows(list[index], o)
 			textStates := states[:(to-from)*width]
@@ -246,9 +251,17 @@ func (e *Embedder) poolVector(states []float32, width, first int, o Options) ([]
 	for _, mode := range e.folder.poolings {
 		v = append(v, poolStates(mode, states, width, first)...)
 	}
+	if err := model.CheckFinite("number", v); err != nil { // a sum may overflow
+		return nil, err
+	}
 	layers := e.folder.layers
 	for _, l := range layers {
 		v = l.apply(v)
+
+		// A division by an infinite length would hide it as zeros, so each layer is checked.
+		if err := model.CheckFinite("number", v); err != nil {
+			return nil, err
+		}
 	}
 	if o.Dimensions < 0 || o.Dimensions > len(v) {
 		return nil, &param.Error{

@@ -14,6 +14,7 @@ import (
 	"unmask/demo"
 	"unmask/embed"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 func open(t *testing.T, name string) (*unmask.Model, *embed.Embedder) {
@@ -263,4 +264,24 @@ func TestEachOfNone(t *testing.T) {
 	_, e = open(t, edited(t, "bert", settings, "{", `{"max_seq_length": 2,`))
 	_, err = e.Tokenize("the", embed.Options{PerToken: true})
 	require.EqualError(t, err, "text is empty, want at least one token")
+}
+
+// Vectors of weights that overflow are refused, whatever the pooling and the form: numbers that are
+// not finite never leave.
+func TestNumbersAreFinite(t *testing.T) {
+	for _, pack := range []string{"embed-bert-tiny", "embed-roberta-tiny", "embed-modernbert-tiny"} {
+		for _, value := range []float64{math.Inf(1), math.Inf(-1), 3e38} {
+			m, err := unmask.Load(t.Context(), parity.Poison(t, pack, "embeddings.*weight", float32(value)),
+				unmask.Options{Threads: 1})
+			require.NoError(t, err)
+			e, err := embed.New(m)
+			require.NoError(t, err)
+			for _, o := range []embed.Options{{}, {PerToken: true}, {Normalize: true}, {Dimensions: 2}} {
+				text, err := e.Tokenize("the dog", o)
+				require.NoError(t, err)
+				_, err = e.Embed(t.Context(), []*embed.Text{text}, o)
+				require.ErrorContains(t, err, "want finite numbers", "%s with %v", pack, value)
+			}
+		}
+	}
 }

@@ -121,7 +121,8 @@ func (m *measure) readPredictions(marginals model.Marginals, rows []int32, lengt
 	}
 	for i, p := range out {
 		if math.IsNaN(p.logP) {
-			return fmt.Errorf("the logits of position %d are no distribution", int(rows[i])%length)
+			return fmt.Errorf("the logits of position %d are no distribution, want finite numbers: "+
+				"the weights or the precision are unfit", int(rows[i])%length)
 		}
 	}
 	return nil

@@ -3,12 +3,14 @@ package scores
 import (
 	"context"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"unmask"
+	"unmask/likelihood"
 	"unmask/prompt"
 )
 
@@ -126,7 +128,11 @@ func LogOdds(ctx context.Context, m *unmask.Model, tokens []int32, list []Mutati
 		if err != nil {
 			return nil, err
 		}
+		unfit := -1 // a position without a distribution
 		err = visitAll(marginals, m.Spec(), positions, func(p int, logits []float32) {
+			if sum := likelihood.LogSum(logits, -1); math.IsNaN(sum) || math.IsInf(sum, 0) {
+				unfit = p
+			}
 			for _, i := range changing[p] {
 				odds[i] += list[i].logOddsAt(p, logits)
 			}
@@ -134,6 +140,9 @@ func LogOdds(ctx context.Context, m *unmask.Model, tokens []int32, list []Mutati
 		unlock()
 		if err != nil {
 			return nil, err
+		}
+		if unfit >= 0 {
+			return nil, noDistribution(unfit)
 		}
 	}
 	return odds, nil

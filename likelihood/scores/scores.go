@@ -104,6 +104,9 @@ func ScoreTokens(ctx context.Context, m *unmask.Model, tokens []int32, stream ui
 		if err := s.scorePositions(ctx, m, positions, o); err != nil {
 			return nil, err
 		}
+		if err := s.checkScores(positions); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -203,6 +206,23 @@ func visitAll(marginals model.Marginals, spec model.Spec, positions []int,
 	return marginals.Visit(rows, func(i int, logits []float32) {
 		see(positions[i], logits[:spec.Outcomes])
 	})
+}
+
+// checkScores returns an error for scored positions whose logits have no softmax. -Inf is the
+// logarithm of a probability of 0, and a result.
+func (s *Score) checkScores(positions []int) error {
+	for _, p := range positions {
+		if math.IsNaN(s.LogP[p]) || math.IsInf(s.LogP[p], 1) {
+			return noDistribution(p)
+		}
+	}
+	return nil
+}
+
+// noDistribution is the error of a position whose logits weights that overflow have made.
+func noDistribution(position int) error {
+	return fmt.Errorf("the logits of position %d are no distribution, want finite numbers: the "+
+		"weights or the precision are unfit", position+1)
 }
 
 // setScore sets what logits say of a position. It reports false if they forbid its token.

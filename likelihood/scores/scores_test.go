@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/testkit/parity"
 )
 
 func loadESM(t *testing.T) *unmask.Model {
@@ -72,5 +73,27 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		_, err := ParseMutation(m.Text, tokens, name)
 		require.ErrorContains(t, err, want, name)
+	}
+}
+
+// Scores and log-odds of weights that overflow are refused: numbers that are not finite never
+// leave.
+func TestNumbersAreFinite(t *testing.T) {
+	for _, value := range []float64{math.Inf(1), math.Inf(-1), 3e38} {
+		m, err := unmask.Load(t.Context(), parity.Poison(t, "esm-tiny", "embed", float32(value)),
+			unmask.Options{})
+		require.NoError(t, err)
+		tokens, err := EncodeText(m, "MKTAYIAK")
+		require.NoError(t, err)
+		for _, passes := range []int{-1, 0, 1} {
+			_, err = ScoreTokens(t.Context(), m, tokens, 0, Options{Passes: passes})
+			require.ErrorContains(t, err, "want finite numbers", "%v in %d passes", value, passes)
+		}
+		mutation, err := ParseMutation(m.Text, tokens, "K2A")
+		require.NoError(t, err)
+		for _, visible := range []bool{false, true} {
+			_, err = LogOdds(t.Context(), m, tokens, []Mutation{mutation}, visible)
+			require.ErrorContains(t, err, "want finite numbers", "%v, visible %v", value, visible)
+		}
 	}
 }

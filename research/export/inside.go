@@ -158,6 +158,14 @@ func (o *observer) sequencePart(name string, shape ...int) []float32 {
 	return t.values[o.sequence*n:][:n]
 }
 
+// check keeps an error for numbers of a tensor that are not finite. NaN in a file means that a row
+// was not computed, so what was computed must not be NaN.
+func (o *observer) check(name string, numbers []float32) {
+	if err := model.CheckFinite("number", numbers); err != nil && o.err == nil {
+		o.err = fmt.Errorf("%s: %w", name, err)
+	}
+}
+
 // Hidden implements model.Observer.
 func (o *observer) Hidden(block int, p *model.Pass, x *tensor.Dense) {
 	if !o.hidden {
@@ -170,6 +178,7 @@ func (o *observer) Hidden(block int, p *model.Pass, x *tensor.Dense) {
 	}
 	values := make([]float32, p.Len()*width)
 	o.device.Read(values, x, 0)
+	o.check(fmt.Sprint("hidden.", block), values)
 	for i, row := range p.ResultRows {
 		copy(dst[int(row)*width:][:width], values[i*width:])
 	}
@@ -188,8 +197,10 @@ func (o *observer) Attention(block int, p *model.Pass, q, k, v *tensor.Dense, h 
 	}
 
 	keys := o.readHeads(k, p, h, rowByPlace)
+	o.check(fmt.Sprint("keys.", block), keys)
 	if o.kv {
 		values := o.readHeads(v, p, h, rowByPlace)
+		o.check(fmt.Sprint("values.", block), values)
 		copy(o.sequencePart(fmt.Sprint("keys.", block), h.KVHeads(), n, h.HeadDim), keys)
 		copy(o.sequencePart(fmt.Sprint("values.", block), h.KVHeads(), n, h.HeadDim), values)
 	}
@@ -202,6 +213,7 @@ func (o *observer) Attention(block int, p *model.Pass, q, k, v *tensor.Dense, h 
 	}
 	queries := make([]float32, p.Len()*h.Heads*h.HeadDim)
 	o.device.Read(queries, q, 0)
+	o.check(fmt.Sprint("queries.", block), queries)
 	queriesPerKey := h.Heads / h.KVHeads()
 	for head := range h.Heads {
 		headKeys := keys[head/queriesPerKey*n*h.HeadDim:][:n*h.HeadDim]

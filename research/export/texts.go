@@ -63,6 +63,12 @@ func encodeInParts(ctx context.Context, e *TextEncoder,
 		if err != nil {
 			return nil, err
 		}
+		for _, p := range encoded {
+			numbers := slices.Concat(p.States, p.Final, p.Pooled)
+			if err := model.CheckFinite("number", numbers); err != nil {
+				return nil, err
+			}
+		}
 		prompts = append(prompts, encoded...)
 	}
 	return prompts, nil
