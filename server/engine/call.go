@@ -96,7 +96,7 @@ type Spec struct {
 	Deadline time.Time
 
 	// Answer makes the answer once all members are done. An error that is not an *Error is passed to
-	// the clients as it is.
+	// the clients as it is. It is nil once the answer is made.
 	Answer func() (Answer, error)
 }
 
@@ -408,12 +408,25 @@ func (c *Call) bytes() int64 {
 	for _, m := range c.Members {
 		// The engine may be setting the member's slices, so their sizes are bounded by its length.
 		total += int64(m.maxLength)*(12+16*int64(m.Request.Top)) + 256
+		total += requestBytes(&m.Request)
 		if l := m.Request.Language; !counted[l] {
 			counted[l] = true
 			total += int64(l.Bytes())
 		}
 	}
 	return total
+}
+
+// requestBytes returns about how many bytes of memory the lists of a request take.
+func requestBytes(r *generate.Request) int64 {
+	n := 4*(len(r.Known)+len(r.EndTokens)+len(r.Filter.Ban)) + 48*len(r.Filter.Bias)
+	for condition := r.Condition; condition != nil; condition = condition.Unconditional {
+		n += 4 * len(condition.KnownPositions)
+		if p := condition.Prompt; p != nil {
+			n += 4 * (len(p.States) + len(p.Final) + len(p.Pooled))
+		}
+	}
+	return int64(n)
 }
 
 // progress returns the step of the member that is farthest ahead, and the most steps of one. Only

@@ -83,6 +83,10 @@ func (s *Calls) answerCall(c *Call) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.forgetInflight(c)
+
+		// Answer holds the whole request: a schema of a megabyte would stay as long as the call is
+		// kept, and be counted by nobody.
+		c.Answer = nil
 		if c.finish(a, err) && err == nil {
 			s.finished.Put(c.Key, c, "", c.bytes())
 		}
