@@ -206,7 +206,8 @@ func readContent(o *fields, name string, types ...string) string {
 
 	var content strings.Builder
 	for _, element := range o.parseList(name, raw) {
-		part := &fields{known: slices.Clone(partFields)}
+		part := &fields{}
+		part.accept(partFields...)
 		if json.Unmarshal(element, &part.object) != nil {
 			o.failType(name, element, "a list of parts")
 			return ""

@@ -97,9 +97,7 @@ func (s *Server) handleOllamaEmbeddings(w http.ResponseWriter, r *http.Request, 
 func (s *Server) readOllamaEmbedModel(f *fields) *servedModel {
 	f.dropLatestTag()
 	f.accept("keep_alive")
-	f.readOptionalObject("options", func(o *fields) {
-		o.known = sortedKeys(o.object) // none of them changes a vector
-	})
+	f.readOptionalObject("options", (*fields).acceptAll) // none of them changes a vector
 	return s.model(f, needsVectors)
 }
 

@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"time"
 
 	"unmask/generate"
@@ -88,6 +90,18 @@ func (s *Server) Prepared(kind string, r *http.Request) (generate.Request, error
 		return generate.Request{}, fault
 	}
 	return q.sequences[0], nil
+}
+
+// TakesNames reports whether an object of n unknown names is refused, and taken where every name is
+// accepted.
+func TakesNames(n int) bool {
+	f := &fields{object: map[string]json.RawMessage{}}
+	for i := range n {
+		f.object[strconv.Itoa(i)] = json.RawMessage("0")
+	}
+	isRefused := f.finish() != nil
+	f.acceptAll()
+	return isRefused && (&fields{object: f.object, known: f.known, isKnown: f.isKnown}).finish() == nil
 }
 
 // Routes returns the method and the path of every public route, such as "GET /v1/models".

@@ -24,8 +24,10 @@ type fields struct {
 	// release gives the memory of the request's body back. It may be called more than once.
 	release func()
 
-	// known are the names that were read.
-	known []string
+	// known are the names that were read, each once, in the order of their reading. isKnown has the
+	// same names: a client may send a hundred thousand, and each is looked up.
+	known   []string
+	isKnown map[string]bool
 
 	fault *Fault
 }
@@ -45,7 +47,20 @@ func (f *fields) failIf(wrong bool, fault *Fault) {
 }
 
 // accept makes names known whose values change no answer.
-func (f *fields) accept(names ...string) { f.known = append(f.known, names...) }
+func (f *fields) accept(names ...string) {
+	if f.isKnown == nil {
+		f.isKnown = map[string]bool{}
+	}
+	for _, name := range names {
+		if !f.isKnown[name] {
+			f.isKnown[name] = true
+			f.known = append(f.known, name)
+		}
+	}
+}
+
+// acceptAll makes all names of the object known.
+func (f *fields) acceptAll() { f.accept(sortedKeys(f.object)...) }
 
 // raw returns a field's JSON, nil where it is absent.
 func (f *fields) raw(name string) json.RawMessage {
@@ -313,7 +328,7 @@ func (f *fields) finish() *Fault {
 	f.accept(ignored...)
 	var unknown []string
 	for name := range f.object {
-		if !slices.Contains(f.known, name) {
+		if !f.isKnown[name] {
 			unknown = append(unknown, name)
 		}
 	}
@@ -324,7 +339,7 @@ func (f *fields) finish() *Fault {
 	name := slices.Min(unknown) // the same each time, although a map has no order
 	text := fmt.Sprintf("unknown field %s", param.Quote(name))
 	near := param.Nearest(name, f.known)
-	if lower := strings.ToLower(name); near == nil && slices.Contains(f.known, lower) {
+	if lower := strings.ToLower(name); near == nil && f.isKnown[lower] {
 		near = []string{lower}
 	}
 	if len(near) > 0 {

@@ -280,3 +280,58 @@ func (xs) Read(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// Reading a request takes time in proportion to its bytes: objects of very many names are refused
+// or answered at once. A list of names that is searched for each name takes minutes here.
+func TestManyNames(t *testing.T) {
+	for _, n := range []int{10, 300_000} {
+		require.True(t, server.TakesNames(n))
+	}
+	_, h := serving(t, server.Options{})
+	var names strings.Builder
+	for i := range 80_000 {
+		fmt.Fprintf(&names, `,"k%d":0`, i)
+	}
+	began := time.Now()
+	for _, path := range []string{"/api/chat", "/api/generate", "/api/embed"} {
+		for _, body := range []string{`{"input":"a"%s}`, `{"input":"a","options":{"k":0%s}}`} {
+			r, err := http.Post(h.URL+path, "application/json",
+				strings.NewReader(fmt.Sprintf(body, names.String())))
+			require.NoError(t, err)
+			require.NoError(t, r.Body.Close())
+			require.Less(t, r.StatusCode, 500, path)
+		}
+	}
+	require.Less(t, time.Since(began), time.Minute)
+}
+
+// What is kept of a finished call is counted: answers to requests with different schemas of almost
+// a megabyte, whose grammar is small, do not add up to the sum of the schemas.
+func TestKeptSchemas(t *testing.T) {
+	_, h := serving(t, server.Options{})
+	heap := func() int64 {
+		var m runtime.MemStats
+		http.DefaultClient.CloseIdleConnections()
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	padding := strings.Repeat("x", 900_000)
+	send := func(from, to int) {
+		for i := range to - from {
+			body := fmt.Sprintf(`{"prompt":"A","max_tokens":4,"steps":1,"schema":{"enum":["a"],`+
+				`"description":"%d%s"}}`, from+i, padding)
+			r, err := http.Post(h.URL+"/v1/completions", "application/json", strings.NewReader(body))
+			require.NoError(t, err)
+			data, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			require.NoError(t, r.Body.Close())
+			require.Equal(t, 200, r.StatusCode, "%s", data)
+		}
+	}
+	send(0, 4)
+	before := heap()
+	send(4, 36)
+	require.Less(t, heap()-before, int64(8<<20))
+}

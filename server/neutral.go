@@ -71,7 +71,7 @@ func (f *fields) requireNeutralFields() {
 		for _, name := range group.names {
 			if group.values == nil {
 				f.accept(name)
-			} else if !slices.Contains(f.known, name) {
+			} else if !f.isKnown[name] {
 				f.requireNeutral(name, group.values...)
 			}
 		}

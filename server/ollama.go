@@ -149,9 +149,7 @@ func (s *Server) loadOllamaModel(f *fields, w *ollamaWire) (q query, options str
 	if m == nil {
 		return q, options
 	}
-	for name := range f.object {
-		f.accept(name)
-	}
+	f.acceptAll()
 	out := w.newPart(m.name, time.Now(), "")
 	out["done"] = true
 	out["done_reason"] = "load"
