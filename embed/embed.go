@@ -101,6 +101,21 @@ type Text struct {
 // ContentTokens returns the number of the text's own tokens, with a prompt's.
 func (t *Text) ContentTokens() int { return t.to - t.from }
 
+// Bounds of a text to embed, in bytes.
+const (
+	bytesPerToken = 1024
+	minTextBytes  = 256 << 10
+	maxTextBytes  = 8 << 20
+)
+
+// MaxTextBytes returns the most bytes of a text: 1 KiB for each token that the model takes, but at
+// least 256 KiB and at most 8 MiB. A text is read into tokens as a whole before it is truncated,
+// and what is made of it on the way is up to 75 times as long. Its first bytes alone would not do:
+// what follows them may change how they are normalized and split.
+func (e *Embedder) MaxTextBytes() int {
+	return min(max(bytesPerToken*e.maxTokens, minTextBytes), maxTextBytes)
+}
+
 // Tokenize returns the tokens of a text, after a prompt if there is one. A text that is too long is
 // truncated if the folder is sentence-transformers', as that library does, and refused otherwise: a
 // protein without its end would be another protein.
@@ -113,6 +128,14 @@ func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
 			return nil, param.Unknown("prompt", name, names)
 		}
 		prompt = e.folder.prompts[name]
+	}
+	if limit := e.MaxTextBytes(); len(text) > limit {
+		return nil, &param.Error{
+			Name:   "text",
+			Found:  fmt.Sprintf("%d bytes", len(text)),
+			Want:   fmt.Sprintf("at most %d for a model of %d tokens", limit, e.maxTokens),
+			Reason: param.TooLong,
+		}
 	}
 	ids, err := e.encode(prompt + text)
 	if err != nil {

@@ -285,3 +285,20 @@ func TestNumbersAreFinite(t *testing.T) {
 		}
 	}
 }
+
+// A text is refused by its bytes before it is read into tokens, at the documented multiple of the
+// model's length, and read at that length.
+func TestTextsOfManyBytes(t *testing.T) {
+	for _, name := range []string{"bert", "roberta", "modernbert"} {
+		_, e := open(t, filepath.Join("../testdata/packs", "embed-"+name+"-tiny"))
+		limit := e.MaxTextBytes()
+		require.Equal(t, 256<<10, limit)
+		text, err := e.Tokenize(strings.Repeat("the dog ", limit/8), embed.Options{})
+		require.NoError(t, err)
+		require.Positive(t, text.Truncated)
+		for _, unit := range []string{"the dog ", " ", "\u00e9"} {
+			_, err = e.Tokenize(strings.Repeat(unit, 24<<20/len(unit)), embed.Options{})
+			require.ErrorContains(t, err, "bytes, want at most 262144 for a model of")
+		}
+	}
+}

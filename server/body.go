@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -91,7 +92,11 @@ func checkContent(r *http.Request, want string) *Fault {
 func (s *Server) readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *Fault) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.timeouts.body))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var body bytes.Buffer
+	if size := r.ContentLength; size > 0 && size <= limit {
+		body.Grow(int(size) + bytes.MinRead) // once, where growing would leave copies behind
+	}
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
 	if errors.As(err, new(*http.MaxBytesError)) {
 		// A client that still writes would see a reset connection in the place of the fault.
 		_, _ = io.CopyN(io.Discard, r.Body, maxForm)
@@ -100,7 +105,7 @@ func (s *Server) readBytes(w http.ResponseWriter, r *http.Request, limit int64) 
 		return nil, s.bodyFault(err, limit)
 	}
 	_ = control.SetReadDeadline(time.Time{})
-	return body, nil
+	return body.Bytes(), nil
 }
 
 // bodyFault is the fault of a body that cannot be read.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 
+	"unmask"
 	"unmask/embed"
 	"unmask/model"
 	"unmask/param"
@@ -126,7 +127,7 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embe
 		e, err = q.model.embedder()
 		for i := 0; i < len(inputs) && err == nil; i++ {
 			var text *embed.Text
-			text, err = q.tokenize(e, inputs[i].Prompt, inputs[i].Tokens)
+			text, err = s.tokenizeInTurn(r, &q, e, inputs[i])
 			if err != nil && len(inputs) > 1 {
 				err = fmt.Errorf("text %d: %w", i, err)
 			}
@@ -150,6 +151,27 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embe
 		}
 		return encodeJSON(q.newAnswer(vectors, tokens)), nil
 	})
+}
+
+// longText is the number of bytes of a text from which on it is read into tokens in turn.
+const longText = 64 << 10
+
+// tokenizeInTurn returns the tokens of an input. Of long texts one is read at a time, owners in
+// turn: what is made of a text on the way is many times as long as the text. It ends when the
+// client leaves.
+func (s *Server) tokenizeInTurn(r *http.Request, q *embedRequest, e *embed.Embedder,
+	input unmask.Request) (*embed.Text, error) {
+	if len(input.Prompt) > longText {
+		giveBack, err := s.longTexts.Take(r.Context(), keyName(r), 1)
+		if err != nil {
+			return nil, err
+		}
+		defer giveBack()
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return q.tokenize(e, input.Prompt, input.Tokens)
 }
 
 // tokenize returns the tokens of a text or, if there are any, of token ids.

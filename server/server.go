@@ -114,6 +114,9 @@ type Server struct {
 	bodies *turns.Turns
 	forms  *turns.Turns
 	pixels *turns.Turns
+
+	// longTexts lets one long text to embed be read into tokens at a time.
+	longTexts *turns.Turns
 }
 
 // check returns a *param.Error for options that no server can run with.
@@ -173,6 +176,7 @@ func New(o Options) (*Server, error) {
 		passRequests: map[[2]string]int{},
 		bodies:       turns.New(64 * maxJSON),
 		forms:        turns.New(8 * maxForm),
+		longTexts:    turns.New(1),
 		pixels:       turns.New(images.MaxPixels),
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
