@@ -113,7 +113,7 @@ func (m *Model) prepareSequence(ctx context.Context, r *Request,
 	}
 	q.Adjust = adjust
 	if !r.Grammar.IsZero() {
-		err = m.setLanguage(ctx, &q, &r.Grammar, length)
+		err = m.setLanguage(ctx, &q, r, length)
 	}
 	return q, err
 }
@@ -171,8 +171,9 @@ func (m *Model) setRecipe(q *generate.Request, r *Request, masked int) error {
 }
 
 // setLanguage compiles the grammar of a sequence of some length.
-func (m *Model) setLanguage(ctx context.Context, q *generate.Request, g *prompt.Grammar,
+func (m *Model) setLanguage(ctx context.Context, q *generate.Request, r *Request,
 	length int) error {
+	g := &r.Grammar
 	spec := m.Spec()
 	if err := g.AsRefusal(q.CheckGrammar(spec)); err != nil {
 		return err
@@ -185,8 +186,16 @@ func (m *Model) setLanguage(ctx context.Context, q *generate.Request, g *prompt.
 	if tokens == nil {
 		tokens = slices.Repeat([]int32{spec.Mask}, length)
 	}
+	var cut []int32
+	if r.Cut {
+		end, err := m.Text.End(r.End)
+		if err != nil {
+			return err
+		}
+		cut = []int32{end}
+	}
 	var err error
-	q.Language, q.EndTokens, err = m.languages.Compile(ctx, g, tokens, q.EndTokens)
+	q.Language, q.EndTokens, err = m.languages.Compile(ctx, g, tokens, q.EndTokens, cut)
 	return err
 }
 

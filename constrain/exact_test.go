@@ -393,3 +393,62 @@ func TestOnePositionAStepFollowsTheLaws(t *testing.T) {
 	o.N = n
 	requireLaw(t, run(t, d, o), p, n)
 }
+
+// One step under a language, with a token that pads and one that ends in the vocabulary, has the
+// law of free draws of which those in the language are kept.
+func TestOneStepIsFreeDrawsThatAreKept(t *testing.T) {
+	const end, pad, tokens, length, n = 2, 3, 4, 5, 3000
+	m, err := exact.Parse("product:length=5,tokens=4,sharp=1,seed=3")
+	require.NoError(t, err)
+	d := exact.NewDenoiser(m)
+	logits := marginals(t, d, slices.Repeat([]int32{tokens}, length))
+	v := grammar.NewVocabulary(tokens, func(id int32) (string, bool) {
+		return letters[id : id+1], id < end
+	})
+	for _, expression := range []string{"(ab|b)*", "a*b", "[ab]{0,2}", "b?"} {
+		r, err := grammar.Regexp(expression, nil)
+		require.NoError(t, err)
+		a, err := r.Tokens(v, grammar.TokenOptions{EndTokens: []int32{end}, FillTokens: []int32{end},
+			MayTruncate: true, PadTokens: []int32{pad}})
+		require.NoError(t, err)
+		l := &constrain.Language{Tokens: a, EndPosition: length}
+
+		isKept := func(text []int32) bool { // as somebody reads it, without the automaton
+			shown := ""
+			ended := false
+			for _, id := range text {
+				switch {
+				case id == end:
+					ended = true
+				case id != pad && ended:
+					return false
+				case id != pad:
+					shown += letters[id : id+1]
+				}
+			}
+			return r.Match(shown)
+		}
+		p := map[string]float64{}
+		whole := 0.0
+		each(tokens, length, func(text []int32) {
+			require.Equal(t, isKept(text), accepts(l, text), "%s %v", expression, text)
+			if !isKept(text) {
+				return
+			}
+			weight := 1.0
+			for i, id := range text {
+				weight *= math.Exp(float64(logits[i][id]))
+			}
+			p[fmt.Sprint(text)] = weight
+			whole += weight
+		})
+		for text := range p {
+			p[text] /= whole
+		}
+		for _, sampler := range []string{"random", "maskgit"} {
+			request := generate.Request{Language: l,
+				Recipe: generate.Recipe{Sampler: rule(t, sampler), Steps: 1}}
+			requireLaw(t, run(t, d, generate.Options{Request: request, N: n}), p, n)
+		}
+	}
+}

@@ -148,12 +148,17 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		begin = []int32{id}
 	}
 
-	for _, id := range []*int32{c.Begin, c.Pad} {
+	pad := c.Pad
+	if id, ok := tokenizers.Role(t, "pad_token"); ok && pad == nil && int(id) < c.Vocab-1 {
+		pad = &id
+	}
+	for _, id := range []*int32{c.Begin, pad} {
 		if id != nil && t != nil {
 			t = tokenizers.WithMask(t, *id, "")
 		}
 	}
-	loaded := &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, BeginTokens: begin}
+	loaded := &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, BeginTokens: begin,
+		PadToken: pad}
 	loaded.Info = model.Info{
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "cond": c.Cond,
 			"mlp": c.MLP, "length": c.Length, "vocabulary": c.Vocab, "mask": c.Vocab - 1},

@@ -214,6 +214,6 @@ func (m *member) mustEnd(position int) bool {
 			return false
 		}
 	}
-	goesOn := func(e grammar.TokenEdge) bool { return e.To != l.End() }
+	goesOn := func(e grammar.TokenEdge) bool { return e.To != l.End() && !l.IsPadding(e) }
 	return !slices.ContainsFunc(l.Out(state), goesOn)
 }

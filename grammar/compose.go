@@ -341,8 +341,8 @@ func (m *composition) refineClasses(g *group, number int32) error {
 // numberClasses gives the classes that are left consecutive numbers in the order of their tokens,
 // and notes for each group which of them it reads.
 func (m *composition) numberClasses() {
-	for _, t := range slices.Concat(m.o.FillTokens, m.o.EndTokens) {
-		if int(t) < len(m.class) { // read at the end alone, whatever it spells
+	for _, t := range slices.Concat(m.o.FillTokens, m.o.EndTokens, m.o.PadTokens) {
+		if int(t) < len(m.class) { // whatever it spells is not read
 			m.class[t] = -1
 		}
 	}

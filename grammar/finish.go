@@ -10,6 +10,7 @@ import (
 // end.
 func (m *composition) result() (*Tokens, error) {
 	accept, end := m.addEnd()
+	padSet := m.addPads()
 	far := distances(accept, predecessors(len(accept), func(s int32, edge func(to int32)) {
 		for _, e := range m.out[s] {
 			edge(e.To)
@@ -30,6 +31,7 @@ func (m *composition) result() (*Tokens, error) {
 		Class:      m.class,
 		ClassCount: int(m.classCount),
 		end:        -1,
+		padSet:     -1,
 		first:      []int32{0},
 		edges:      make([]TokenEdge, 0, edges),
 	}
@@ -60,6 +62,9 @@ func (m *composition) result() (*Tokens, error) {
 	if end >= 0 {
 		t.end = states.numbers[end]
 	}
+	if padSet >= 0 {
+		t.padSet = sets.numbers[padSet]
+	}
 	if t.Bytes() > m.o.Bytes {
 		return nil, m.tooLarge()
 	}
@@ -89,8 +94,25 @@ func (m *composition) addEnd() (accept []bool, end int32) {
 	return append(accept, true), end
 }
 
-// classesOfSpecial returns the classes of tokens that end a text or follow its end. Each of these
-// tokens has a class of its own.
+// addPads lets the tokens that spell nothing lead from each state to itself. It returns their set,
+// -1 without any.
+func (m *composition) addPads() (set int32) {
+	pads := slices.DeleteFunc(slices.Clone(m.o.PadTokens), func(t int32) bool {
+		return slices.Contains(m.o.EndTokens, t)
+	})
+	classes := m.classesOfSpecial(pads)
+	if len(classes) == 0 {
+		return -1
+	}
+	set = m.setID(classes)
+	for s := range m.out {
+		m.out[s] = append(m.out[s], TokenEdge{set, int32(s)})
+	}
+	return set
+}
+
+// classesOfSpecial returns the classes of tokens that end a text, follow its end or spell nothing.
+// Each of these tokens has a class of its own.
 func (m *composition) classesOfSpecial(tokens []int32) (classes []int32) {
 	for _, t := range tokens {
 		if t < 0 || int(t) >= len(m.class) {

@@ -29,6 +29,7 @@ type Tokens struct {
 	edges  []TokenEdge
 	accept []bool
 	end    int32 // the state after the end, or -1
+	padSet int32 // the set of the tokens that spell nothing, or -1
 }
 
 // TokenEdge reads a token of a set.
@@ -39,6 +40,9 @@ func (t *Tokens) States() int { return len(t.accept) }
 
 // End returns the state after a token that ends texts, or -1 if there are no such tokens.
 func (t *Tokens) End() int32 { return t.end }
+
+// IsPadding reports whether an edge reads tokens that spell nothing.
+func (t *Tokens) IsPadding(e TokenEdge) bool { return e.Set == t.padSet }
 
 // Out returns the edges of a state. A token is read by one of them at most.
 func (t *Tokens) Out(s int32) []TokenEdge { return t.edges[t.first[s]:t.first[s+1]] }
@@ -79,6 +83,10 @@ type TokenOptions struct {
 
 	// FillTokens may follow an end token.
 	FillTokens []int32
+
+	// PadTokens spell nothing, and may stand anywhere: before, in and after a text. One that is an end
+	// token ends a text.
+	PadTokens []int32
 
 	// MayTruncate, with EndTokens: a text may also end where the positions do.
 	MayTruncate bool

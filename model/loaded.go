@@ -34,6 +34,10 @@ type Loaded struct {
 	// the tokenizer's files say; nil: those of the files.
 	BeginTokens []int32
 
+	// PadToken fills positions of a text that it does not need, and is not shown; nil if the network
+	// draws none. Under a grammar it is the empty word.
+	PadToken *int32
+
 	// Variables of the chat template that the authors' program sets, such as enable_thinking: bool,
 	// string, int or nil.
 	Variables map[string]any

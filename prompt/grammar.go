@@ -82,8 +82,11 @@ type placement struct {
 	// endTokens may follow the text.
 	endTokens []int32
 
+	// padTokens may stand anywhere in it, and spell nothing.
+	padTokens []int32
+
 	// spacesFollow says that the text runs to the end of a sequence for which the model has no end
-	// token, so that spaces and newlines fill what is left.
+	// token, and none that pads, so that spaces and newlines fill what is left.
 	spacesFollow bool
 }
 

@@ -81,9 +81,10 @@ func (l *Languages) knownText(tokens []int32) string {
 
 // Compile returns the language of a sequence whose tokens are known but for masks, nil if nothing
 // is masked, and the tokens that end the sequence: endTokens, or those that end the model's texts.
+// cut are tokens before which what is shown of the text ends: one that pads ends it then.
 // ctx ends a compilation that takes long; its owner (WithOwner) decides whose turn it is.
-func (l *Languages) Compile(ctx context.Context, g *Grammar, tokens, endTokens []int32) (
-	*constrain.Language, []int32, error) {
+func (l *Languages) Compile(ctx context.Context, g *Grammar, tokens, endTokens,
+	cut []int32) (*constrain.Language, []int32, error) {
 	language := &constrain.Language{FirstPosition: slices.Index(tokens, l.spec.Mask)}
 	if language.FirstPosition < 0 {
 		return nil, endTokens, nil
@@ -103,7 +104,17 @@ func (l *Languages) Compile(ctx context.Context, g *Grammar, tokens, endTokens [
 		}
 	}
 
-	place := &placement{endTokens: endTokens, spacesFollow: isLast && len(endTokens) == 0}
+	place := &placement{endTokens: endTokens}
+	for _, pad := range l.text.pads {
+		switch {
+		case !slices.Contains(cut, pad):
+			place.padTokens = append(place.padTokens, pad)
+		case isLast && !slices.Contains(endTokens, pad):
+			place.endTokens = append(slices.Clip(place.endTokens), pad)
+		}
+	}
+	endTokens = place.endTokens
+	place.spacesFollow = isLast && len(endTokens) == 0 && len(place.padTokens) == 0
 	if len(g.Avoid) > 0 {
 		place.before = l.knownText(tokens[:language.FirstPosition])
 		place.after = l.knownText(tokens[language.EndPosition:])
@@ -155,8 +166,9 @@ var compiling = turns.New(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 func (l *Languages) compileOnce(ctx context.Context, g *Grammar, place *placement) (
 	*constrain.Language, error) {
 	calls, _ := json.Marshal(g.Calls) // what cannot be written is refused by the compiler
-	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %v %v %q %q %q", g.Schema, g.Regex, g.Choice,
-		calls, g.Recursion, place.endTokens, place.spacesFollow, g.Avoid, place.before, place.after))
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %v %v %v %q %q %q", g.Schema, g.Regex,
+		g.Choice, calls, g.Recursion, place.endTokens, place.padTokens, place.spacesFollow, g.Avoid,
+		place.before, place.after))
 	if kept, ok := l.kept.Get(key); ok {
 		return kept, nil
 	}
@@ -204,6 +216,7 @@ func (l *Languages) compile(ctx context.Context, g *Grammar, place *placement) (
 	language.Tokens, err = automaton.Tokens(l.vocabulary(), grammar.TokenOptions{
 		EndTokens:   place.endTokens,
 		FillTokens:  place.endTokens,
+		PadTokens:   place.padTokens,
 		MayTruncate: g.Calls != nil && g.Calls.Text,
 		Budget:      budget,
 	})

@@ -33,6 +33,9 @@ type Text struct {
 	// They count in its length.
 	first, last []int32
 
+	// pads are the tokens that stand for nothing in a text.
+	pads []int32
+
 	// continued are the tokens that a text which is continued begins with, after first
 	// (model.Loaded.Begin).
 	continued []int32
@@ -54,6 +57,9 @@ func NewText(l *model.Loaded) *Text {
 	// A network that says itself what stands around a text must not get the tokenizer's tokens too.
 	if l.BeginTokens == nil && spec.SpecialCount() == 0 {
 		t.first, t.last = tokenizers.SurroundingTokens(tokenizer)
+	}
+	if pad := l.PadToken; pad != nil && !slices.Contains(spec.EndTokens, *pad) {
+		t.pads = []int32{*pad}
 	}
 	return t
 }
