@@ -172,6 +172,7 @@ func NewModel(l *model.Loaded, device backend.Backend, src *model.Source) *Model
 //	DIR                               a directory with config.json and model.safetensors
 //	FILE.gguf                         a GGUF file
 //	org/name[@revision]               on the Hugging Face hub, from the cache or downloaded to it
+//	org/name[@revision]:FOLDER/       a model in a folder there
 //	org/name[@revision]:FILE.gguf     a GGUF file there
 func Load(ctx context.Context, name string, o Options) (*Model, error) {
 	if catalog.IsExact(name) {

@@ -109,8 +109,8 @@ func CheckName(name string) error {
 	return err
 }
 
-// Locate returns the path of a model's directory or GGUF file; for org/name[@revision] it is the
-// directory in the hub's cache, downloaded if necessary.
+// Locate returns the path of a model's directory or GGUF file; for org/name[@revision][:folder/] it
+// is the directory in the hub's cache, downloaded if necessary.
 func Locate(ctx context.Context, name string, progress func(hub.Progress)) (string, error) {
 	isLocal, err := isLocal(name)
 	if err != nil {
@@ -131,13 +131,13 @@ func isLocal(name string) (bool, error) {
 			return true, nil
 		}
 		return false, NameError(fmt.Sprintf("model %s is a file, want a directory with config.json and "+
-			"model.safetensors, a .gguf file, or org/name[@revision]", name))
+			"model.safetensors, a .gguf file, or org/name[@revision][:folder/]", name))
 	}
 
 	isPath := strings.HasPrefix(name, ".") || filepath.IsAbs(name)
 	isRepository := strings.Count(name, "/") == 1 || strings.ContainsAny(name, "@:")
 	if isPath || !isRepository {
-		known := append([]string{"org/name[@revision]"}, Embedded()...)
+		known := append([]string{"org/name[@revision][:folder/]"}, Embedded()...)
 		return false, absentError{NameError(fmt.Sprintf(
 			"model %s: there is no such directory, and it is none of %s", name,
 			strings.Join(known, ", ")))}
@@ -157,9 +157,11 @@ func Companions(name string) []string {
 	return repositories
 }
 
-// companionOf returns the repository that stands for a folder of the model org/name[@revision].
+// companionOf returns the repository that stands for a folder of the model org/name[@revision], or
+// of a model in a folder of that repository.
 func companionOf(name, folder string) string {
-	repo, _, _ := strings.Cut(name, "@")
+	repo, _, _ := strings.Cut(name, ":")
+	repo, _, _ = strings.Cut(repo, "@")
 	return model.Companion(repo, folder)
 }
 

@@ -54,6 +54,9 @@ func modelNames() []string {
 	}
 	for _, c := range cached {
 		list = append(list, c.Repo)
+		for _, folder := range c.Folders {
+			list = append(list, c.Repo+":"+folder+"/")
+		}
 	}
 	return append(list, "oracle:markov:length=16,tokens=4")
 }

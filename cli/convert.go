@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"unmask/catalog"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/param"
@@ -34,7 +35,7 @@ shards, of any network: then the vocabulary is copied too, and what sentence-tra
 the network. Of a file with averaged weights (EMA) too these are taken, as authors run them, and
 config.json says so; averages in a file of their own are converted by its name. Element types are kept. Nothing that the file names is called, and memory does not grow.
 
-With --quantize, DIR is a LLaDA, Dream, DreamOn, WeDLM or Nemotron-Labs-Diffusion as their authors
+With --quantize, DIR, which may be org/name[@revision][:folder/], is a LLaDA, Dream, DreamOn, WeDLM or Nemotron-Labs-Diffusion as their authors
 publish it, and OUT.gguf is written as llama.cpp's converter would: q8_0 has 8.5 bits a weight, q4_k_m
 about 4.9 (the head and half of two projections have 6.6). The tokenizer and the chat template go into
 the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer drafts are right.`,
@@ -55,7 +56,11 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 				if _, err := os.Stat(args[1]); err == nil && !o.Overwrite {
 					return fmt.Errorf("%s is there already, want a new file, or --overwrite", args[1])
 				}
-				return printWritten(judges.ConvertToGGUF(cmd.Context(), args[0], args[1], quantize), args[1])
+				dir, err := catalog.Locate(cmd.Context(), args[0], terminal.DownloadProgress())
+				if err != nil {
+					return refuseModelName(err)
+				}
+				return printWritten(judges.ConvertToGGUF(cmd.Context(), dir, args[1], quantize), args[1])
 			}
 			o.Logf = terminal.Logf
 			return printWritten(pytorch.Convert(cmd.Context(), args[0], args[1], o), args[1])

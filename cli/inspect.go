@@ -18,7 +18,7 @@ func newInspect() *cobra.Command {
 		Example: `  unmask inspect demo
   unmask inspect ./llada.gguf`,
 		Short: "Show a model's architecture, sizes, parameters, dtypes, tokenizer and unused tensors",
-		Args: exactArgs(1, "a MODEL: demo, a directory, org/name[@revision], or an exact one such as "+
+		Args: exactArgs(1, "a MODEL: demo, a directory, org/name[@revision][:folder/], or an exact one such as "+
 			"oracle:markov:length=16,tokens=4"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			debug.SetGCPercent(20) // the files of a tokenizer make more garbage than all headers take

@@ -41,7 +41,16 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	packs := filepath.Join(root, "testdata", "packs")
+	folders := t.TempDir() // a repository with models in folders, as Laya's
+	for folder, pack := range map[string]string{"": "sdtt-tiny", "typed-decisions": "laya-tiny",
+		"multilingual": "laya-tiny"} {
+		if err := os.CopyFS(filepath.Join(folders, folder), os.DirFS(filepath.Join(packs,
+			pack))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	server := httptest.NewServer(fakeHub{"org/tiny": filepath.Join(packs, "sdtt-tiny"),
+		"org/folders":                             folders,
 		"amused/amused-256":                       filepath.Join(packs, "amused-256-tiny"),
 		"turkeyju/generator_maskgen_vq_l":         filepath.Join(packs, "maskgen-tiny"),
 		"turkeyju/tokenizer_tatitok_bl128_vq":     filepath.Join(packs, "tatitok-tiny"),

@@ -14,18 +14,20 @@ import (
 // newPull returns the command unmask pull.
 func newPull() *cobra.Command {
 	return &cobra.Command{
-		Use:     "pull org/name[@revision][:file.gguf]",
-		Example: `  unmask pull jdeschena/sdtt@baselines_kld_step_70000`,
-		Short:   "Download a model to the Hugging Face cache, and print its directory",
+		Use: "pull org/name[@revision][:folder/ or :file.gguf]",
+		Example: `  unmask pull jdeschena/sdtt@baselines_kld_step_70000
+  unmask pull convaiinnovations/laya:typed-decisions/`,
+		Short: "Download a model to the Hugging Face cache, and print its directory",
 		Long: `Download a model to the Hugging Face cache, and print its directory.
 
 The files are its configuration, safetensors (one file or several), tokenizer and chat template, or
-one GGUF file by its name. What a published model needs besides its repository, such as TiTok's image
+one GGUF file by its name. Of a repository with a model in a folder, org/name:folder/ pulls that folder
+and org/name none of it. What a published model needs besides its repository, such as TiTok's image
 tokenizer, is downloaded too.
 
 The cache, the server and the token are those of Hugging Face's own client: HF_HOME,
 HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
-		Args: exactArgs(1, "org/name[@revision][:file.gguf]"),
+		Args: exactArgs(1, "org/name[@revision][:folder/ or :file.gguf]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, _, _, err := hub.ParseModelName(args[0]); err != nil {
 				return usagef("%v", err)

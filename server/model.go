@@ -272,6 +272,9 @@ func ParseModels(args []string) (list []NamedModel, err error) {
 		name, place, hasName := strings.Cut(arg, "=")
 		if !hasName || catalog.IsExact(arg) { // parameters of an exact model have = too
 			name = strings.TrimSuffix(path.Base(arg), ".gguf")
+			if strings.HasSuffix(arg, "/") { // of org/name:folder/ the folder
+				name = name[strings.LastIndexByte(name, ':')+1:]
+			}
 			place = arg
 		}
 		if seen[name] {

@@ -24,12 +24,19 @@ type Snapshot struct {
 	Dir    string   // the snapshot's directory
 	Files  []string // complete files in it, relative and with slashes, sorted
 	Size   int64    // of these, in bytes
+
+	// Folders are those with a model of their own, which org/name:folder/ names.
+	Folders []string `json:",omitempty"`
 }
 
 // String returns one line for a list.
 func (c Snapshot) String() string {
-	return fmt.Sprintf("%-40s %-12.12s %8.1f MB  %s", c.Repo, c.Commit, float64(c.Size)/1e6,
+	line := fmt.Sprintf("%-40s %-12.12s %8.1f MB  %s", c.Repo, c.Commit, float64(c.Size)/1e6,
 		strings.Join(c.Refs, " "))
+	for _, folder := range c.Folders {
+		line += " :" + folder + "/"
+	}
+	return line
 }
 
 // Find returns the directory of a cached snapshot without using the network. "" as revision means
@@ -183,6 +190,7 @@ func (c *Client) listSnapshots(repo string) ([]Snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.Folders = listModelFolders(s.Files)
 		snapshots = append(snapshots, s)
 	}
 	return snapshots, nil

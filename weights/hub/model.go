@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,56 +41,118 @@ const (
 // Pull does.
 func (c *Client) PullModel(ctx context.Context, repo, revision string,
 	progress func(Progress)) (dir string, err error) {
+	return c.PullFolder(ctx, repo, revision, "", progress)
+}
+
+// PullFolder is PullModel for a model in a folder of the repository, of which the other files are
+// not fetched. It returns the folder's directory in the snapshot.
+func (c *Client) PullFolder(ctx context.Context, repo, revision, folder string,
+	progress func(Progress)) (dir string, err error) {
 	revision = cmp.Or(revision, DefaultRevision)
 	if err := checkNames(repo, revision); err != nil {
 		return "", err
 	}
-	findCached := func() (string, error) { return c.FindModel(repo, revision) }
+	if folder != "" {
+		if err := checkFile(folder); err != nil {
+			return "", err
+		}
+	}
+	findCached := func() (string, error) { return c.findSnapshot(repo, revision, folder) }
 	var files []string
 	resolve := func(ctx context.Context, quick *Client) (commit string, err error) {
 		commit, files, err = quick.listRepo(ctx, repo, revision)
 		if err != nil {
 			return "", err
 		}
-		if err := checkModelFiles(repo, files); err != nil {
+		if err := checkModelFiles(repo, folder, files); err != nil {
 			return "", answeredError{err}
 		}
 		return commit, nil
 	}
 	fetch := func(commit string) error {
-		return c.fetchModel(ctx, repo, commit, files, progress)
+		return c.fetchModel(ctx, repo, commit, folder, files, progress)
 	}
-	return c.pullCommit(ctx, repo, revision, findCached, progress, resolve, fetch)
+	dir, err = c.pullCommit(ctx, repo, revision, findCached, progress, resolve, fetch)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.FromSlash(folder)), nil
 }
 
-// checkModelFiles returns the reason why a repository with these files is not a readable model. It
-// is asked before anything is downloaded.
-func checkModelFiles(repo string, files []string) error {
-	indexBySuffix := func(suffix string) int {
-		return slices.IndexFunc(files, func(name string) bool { return strings.HasSuffix(name, suffix) })
+// checkModelFiles returns the reason why a folder of a repository with these files is not a
+// readable model. It is asked before anything is downloaded.
+func checkModelFiles(repo, folder string, files []string) error {
+	place := "the repository"
+	if folder != "" {
+		place = fmt.Sprintf("the repository's folder %.100q", folder)
 	}
-	hasWeights := findWeights(files, "") != ""
-	hasConfig := slices.Contains(files, "config.json")
-	if slices.Contains(files, pipelineFile) || slices.Contains(files, layaConfig) && hasWeights {
+	indexBySuffix := func(suffix string) int {
+		return slices.IndexFunc(files, func(name string) bool {
+			return strings.HasSuffix(name, suffix) && isBelow(name, folder)
+		})
+	}
+	has := func(name string) bool { return slices.Contains(files, path.Join(folder, name)) }
+	hasWeights := findWeights(files, folder) != ""
+	if has(pipelineFile) || has(layaConfig) && hasWeights {
 		return nil
 	}
-	if i := indexBySuffix(".gguf"); i >= 0 && !hasConfig {
-		return fmt.Errorf("the repository has GGUF files, want one by name: %s:%s", repo, files[i])
+	if i := indexBySuffix(".gguf"); i >= 0 && !has("config.json") {
+		return fmt.Errorf("%s has GGUF files, want one by name: %s:%s", place, repo, files[i])
 	}
-	if !hasConfig {
-		return fmt.Errorf("the repository has no config.json, want a model")
+	if !has("config.json") {
+		hint := ""
+		if folders := listModelFolders(files); len(folders) > 0 && folder == "" {
+			hint = fmt.Sprintf(", or one of its folders, such as %s:%s/", repo, folders[0])
+		}
+		return fmt.Errorf("%s has no config.json, want a model%s", place, hint)
 	}
 	if hasWeights {
 		return nil
 	}
 	for _, suffix := range []string{".bin", ".pt", ".pth", ".ckpt"} {
 		if i := indexBySuffix(suffix); i >= 0 {
-			return fmt.Errorf("the repository has no model.safetensors, but %s: download it and "+
-				"see unmask convert", files[i])
+			return fmt.Errorf("%s has no model.safetensors, but %s: download it and "+
+				"see unmask convert", place, files[i])
 		}
 	}
-	return fmt.Errorf("the repository has no model.safetensors")
+	return fmt.Errorf("%s has no model.safetensors", place)
 }
+
+// isBelow reports whether a file is in a folder of the repository, "" for the whole.
+func isBelow(name, folder string) bool {
+	return folder == "" || strings.HasPrefix(name, folder+"/")
+}
+
+// listModelFolders returns the folders that have a model of their own: a configuration and weights.
+// Parts of a pipeline are none, nor are the layers of sentence-transformers, which are numbered.
+func listModelFolders(files []string) []string {
+	var folders []string
+	for _, name := range files {
+		folder, file := path.Split(name)
+		folder = strings.TrimSuffix(folder, "/")
+		if folder == "" {
+			continue
+		}
+		if file == pipelineFile {
+			folders = append(folders, folder)
+		}
+		if file != "config.json" && file != layaConfig {
+			continue
+		}
+		parent := strings.TrimSuffix(path.Dir(folder), ".")
+		isLayer := modulePath.MatchString(path.Base(folder))
+		isPart := slices.Contains(files, path.Join(parent, pipelineFile)) ||
+			path.Base(folder) == codecFolder
+		if !isLayer && !isPart && findWeights(files, folder) != "" {
+			folders = append(folders, folder)
+		}
+	}
+	slices.Sort(folders)
+	return slices.Compact(folders)
+}
+
+// modulePath matches the folders that sentence-transformers writes for its modules.
+var modulePath = regexp.MustCompile(`^[0-9]+_[A-Za-z0-9_]*$`)
 
 // findWeights returns the file in folder that has the weights or names their parts, "" if there is
 // none.
@@ -103,16 +166,16 @@ func findWeights(files []string, folder string) string {
 	return ""
 }
 
-// fetchModel fetches those of a commit's files that belong to a model. Its own weights come last:
-// FindModel takes a folder with them for a whole model.
-func (c *Client) fetchModel(ctx context.Context, repo, commit string, files []string,
+// fetchModel fetches those of a commit's files that belong to the model in a folder, root. Its own
+// weights come last: FindModel takes a folder with them for a whole model.
+func (c *Client) fetchModel(ctx context.Context, repo, commit, root string, files []string,
 	progress func(Progress)) error {
-	folders := []string{codecFolder, ""}
-	if slices.Contains(files, pipelineFile) {
-		if err := c.fetchFile(ctx, repo, commit, pipelineFile, progress); err != nil {
+	folders := []string{path.Join(root, codecFolder), root}
+	if index := path.Join(root, pipelineFile); slices.Contains(files, index) {
+		if err := c.fetchFile(ctx, repo, commit, index, progress); err != nil {
 			return err
 		}
-		parts, err := c.listParts(repo, commit)
+		parts, err := c.listParts(repo, commit, root)
 		if err != nil {
 			return err
 		}
@@ -192,11 +255,11 @@ func (c *Client) listShards(repo, commit, name string) (shards []string, size in
 	return shards, size, nil
 }
 
-// listParts returns the folders of a pipeline that model_index.json names: those whose value is the
-// library and class of a part, as diffusers writes them.
-func (c *Client) listParts(repo, commit string) ([]string, error) {
+// listParts returns the folders of a pipeline that the model_index.json in a folder names: those
+// whose value is the library and class of a part, as diffusers writes them.
+func (c *Client) listParts(repo, commit, root string) ([]string, error) {
 	var index map[string]json.RawMessage
-	if err := c.readJSON(repo, commit, pipelineFile, &index); err != nil {
+	if err := c.readJSON(repo, commit, path.Join(root, pipelineFile), &index); err != nil {
 		return nil, err
 	}
 	var folders []string
@@ -209,7 +272,7 @@ func (c *Client) listParts(repo, commit string) ([]string, error) {
 		if err := checkFile(name); err != nil || strings.Contains(name, "/") {
 			return nil, fmt.Errorf("%s: part is %.60q, want a folder", pipelineFile, name)
 		}
-		folders = append(folders, name)
+		folders = append(folders, path.Join(root, name))
 	}
 	slices.Sort(folders)
 	return folders, nil
@@ -235,6 +298,11 @@ func (c *Client) readJSON(repo, commit, name string, v any) error {
 // FindModel returns the directory of a cached model without using the network. The error is
 // [ErrNotCached] if its configuration or a part of its weights is not there.
 func (c *Client) FindModel(repo, revision string) (dir string, err error) {
+	return c.findSnapshot(repo, revision, "")
+}
+
+// findSnapshot returns the directory of a cached snapshot with the whole model in a folder, root.
+func (c *Client) findSnapshot(repo, revision, root string) (dir string, err error) {
 	dir, err = c.Find(repo, revision)
 	if err != nil {
 		return "", err
@@ -248,14 +316,15 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 		return "", c.missingFile(repo, cmp.Or(revision, DefaultRevision), name)
 	}
 
-	folders := []string{""}
-	if slices.Contains(files, pipelineFile) {
-		folders, err = c.listParts(repo, commit)
+	has := func(name string) bool { return slices.Contains(files, path.Join(root, name)) }
+	folders := []string{root}
+	if has(pipelineFile) {
+		folders, err = c.listParts(repo, commit, root)
 		if err != nil {
 			return "", err
 		}
-	} else if !slices.Contains(files, "config.json") && !slices.Contains(files, layaConfig) {
-		return missing("config.json")
+	} else if !has("config.json") && !has(layaConfig) {
+		return missing(path.Join(root, "config.json"))
 	}
 
 	for _, folder := range folders {
@@ -263,7 +332,7 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 		if name == "" {
 			// A pipeline's tokenizer and scheduler have no weights, but some other file.
 			isInFolder := func(name string) bool { return strings.HasPrefix(name, folder+"/") }
-			if folder == "" || !slices.ContainsFunc(files, isInFolder) {
+			if folder == root || !slices.ContainsFunc(files, isInFolder) {
 				return missing(path.Join(folder, weights.ModelFiles[0]))
 			}
 			continue
@@ -281,17 +350,20 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 	return dir, nil
 }
 
-// ParseModelName splits "org/name", "org/name@revision" or "org/name@revision:file.gguf". file is
-// "" for a model of several files. The default revision is [DefaultRevision].
+// ParseModelName splits "org/name", "org/name@revision", "org/name@revision:file.gguf" or, for a
+// model in a folder of the repository, "org/name@revision:folder/". file is "" for a model of
+// several files, and ends in a slash if it is a folder. The default revision is [DefaultRevision].
 func ParseModelName(s string) (repo, revision, file string, err error) {
 	model, file, hasFile := strings.Cut(s, ":")
 	if strings.HasPrefix(file, "//") {
 		return "", "", "", checkRepo(s) // the address of a page
 	}
 	if hasFile {
-		if err := checkFile(file); err != nil || !strings.HasSuffix(file, ".gguf") {
-			return "", "", "", fmt.Errorf("file is %.100q, want a GGUF file of the repository",
-				file)
+		folder, isFolder := strings.CutSuffix(file, "/")
+		err := checkFile(folder)
+		if err != nil || !isFolder && !strings.HasSuffix(file, ".gguf") {
+			return "", "", "", fmt.Errorf("file is %.100q, want a GGUF file of the repository, or a "+
+				"folder and /", file)
 		}
 	}
 	repo, revision, hasRevision := strings.Cut(model, "@")
@@ -315,8 +387,9 @@ func PullModel(ctx context.Context, name string, progress func(Progress)) (strin
 	if err != nil {
 		return "", err
 	}
-	if file == "" {
-		return c.PullModel(ctx, repo, revision, progress)
+	folder, isFolder := strings.CutSuffix(file, "/")
+	if file == "" || isFolder {
+		return c.PullFolder(ctx, repo, revision, folder, progress)
 	}
 	dir, err := c.Pull(ctx, repo, revision, []string{file}, progress)
 	if err != nil {

@@ -1,0 +1,117 @@
+package hub
+
+import (
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// models are the files of models of each kind that a repository or a folder of it may have.
+var models = map[string]map[string]string{
+	"parts": {
+		"config.json": "{}", "tokenizer.json": "{}", "part-1.safetensors": "one",
+		"model.safetensors.index.json": `{"weight_map":{"a":"part-1.safetensors"}}`,
+	},
+	"decisions": {
+		"rl_agent_config.json": "{}", "encoder/config.json": "{}", "tokenizer/tokenizer.json": "{}",
+		"model.safetensors": "weights",
+	},
+	"pipeline": {
+		"model_index.json":        `{"transformer":["diffusers","UVit2DModel"]}`,
+		"transformer/config.json": "{}", "transformer/diffusion_pytorch_model.safetensors": "t",
+	},
+	"vectors": {
+		"config.json": "{}", "model.safetensors": "w",
+		"modules.json":          `[{"type":"Transformer","path":""},{"type":"Dense","path":"2_Dense"}]`,
+		"1_Pooling/config.json": "{}", "2_Dense/config.json": "{}", "2_Dense/model.safetensors": "d",
+	},
+}
+
+// A folder is pulled as a repository of its own would be, to its place in the snapshot, and nothing
+// else of the repository with it; the repository's own model is pulled without the folder's files.
+// Both are there offline, and a list names the folder.
+func TestPullFolder(t *testing.T) {
+	for rootKind, rootFiles := range models {
+		for kind, ownFiles := range models {
+			for _, folder := range []string{"typed-decisions", "models/multilingual"} {
+				t.Run(rootKind+" with "+kind+" in "+folder, func(t *testing.T) {
+					h := newHub(t)
+					files := map[string]string{"README.md": "long", folder + "/README.md": "long"}
+					maps.Copy(files, rootFiles)
+					var want []string
+					for name, data := range ownFiles {
+						files[folder+"/"+name] = data
+						want = append(want, folder+"/"+name)
+					}
+					slices.Sort(want)
+					h.trees[commitA] = files
+
+					c := h.client(t)
+					dir, err := c.PullFolder(t.Context(), repo, "", folder, nil)
+					require.NoError(t, err)
+					snapshot := c.snapshotDir(repo, commitA)
+					require.Equal(t, filepath.Join(snapshot, filepath.FromSlash(folder)), dir)
+					have, _, err := listFiles(snapshot)
+					require.NoError(t, err)
+					require.Equal(t, want, have)
+					require.Equal(t, repo, RepoFromPath(dir))
+					_, err = c.FindModel(repo, "")
+					require.ErrorIs(t, err, ErrNotCached, "the root is another model")
+					list, err := c.List()
+					require.NoError(t, err)
+					require.Equal(t, []string{folder}, list[0].Folders)
+					require.Contains(t, list[0].String(), ":"+folder+"/")
+
+					offline := *c
+					offline.Offline = true
+					again, err := offline.PullFolder(t.Context(), repo, "", folder, nil)
+					require.NoError(t, err)
+					require.Equal(t, dir, again)
+
+					c = h.client(t)
+					dir, err = c.PullModel(t.Context(), repo, "", nil)
+					require.NoError(t, err)
+					have, _, err = listFiles(dir)
+					require.NoError(t, err)
+					require.Equal(t, slices.Sorted(maps.Keys(rootFiles)), have)
+					offline.Cache = c.Cache
+					_, err = offline.PullFolder(t.Context(), repo, "", folder, nil)
+					require.ErrorIs(t, err, ErrNotCached)
+				})
+			}
+		}
+	}
+}
+
+// Names of folders end in a slash. A folder without a model is refused before anything is fetched,
+// and a repository that has its models in folders says so.
+func TestFolderNames(t *testing.T) {
+	_, revision, folder, err := ParseModelName("org/name@v1:a/b/")
+	require.NoError(t, err)
+	require.Equal(t, []string{"v1", "a/b/"}, []string{revision, folder})
+	for _, bad := range []string{"org/name:/", "org/name:../", "org/name:a/../b/", "org/name:a//",
+		"org/name:/a/", "org/name:a"} {
+		_, _, _, err := ParseModelName(bad)
+		require.ErrorContains(t, err, "want a GGUF file of the repository, or a folder and /", bad)
+	}
+
+	h := newHub(t)
+	h.trees[commitA] = map[string]string{"a/config.json": "{}", "a/model.safetensors": "x",
+		"b/readme": ""}
+	t.Setenv("HF_HUB_CACHE", t.TempDir())
+	t.Setenv("HF_ENDPOINT", h.URL)
+	_, err = PullModel(t.Context(), repo+":b/", nil)
+	require.ErrorContains(t, err, `the repository's folder "b" has no config.json`)
+	_, err = PullModel(t.Context(), repo, nil)
+	require.ErrorContains(t, err, "or one of its folders, such as "+repo+":a/")
+	require.Zero(t, h.count("/resolve/"))
+	dir, err := PullModel(t.Context(), repo+":a/", nil)
+	require.NoError(t, err)
+	require.Equal(t, "x", read(t, path.Join(filepath.ToSlash(dir), "model.safetensors")))
+	require.True(t, strings.HasSuffix(filepath.ToSlash(dir), "/snapshots/"+commitA+"/a"))
+}
