@@ -38,7 +38,7 @@ var commandGroups = []commandGroup{
 	{"Files", "convert schema encode decode logits verify", false},
 	{"Samplers and research", "samplers schedule tune eval sweep plot theory reproduce bench", false},
 	{"Many machines", "worker gather", false},
-	{"Other", "version completion help", false},
+	{"Other", "version doctor completion help", false},
 }
 
 // firstCommands are what somebody runs who has just installed the program.

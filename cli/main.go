@@ -78,7 +78,8 @@ func newRoot() *cobra.Command {
 		new(speechFlags).command(), newEncode(), newDecode(), newConvert(), newVerify(),
 		share.GatherCommand(), newSamplers(), newTheory(), newSchedule(), newLogits(), newScore(),
 		newDecide(), newEmbed(), newInspect(), newSchema(), newPull(), newList(), newEval(),
-		newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
+		newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion(),
+		newDoctor())
 	root.AddCommand(share.WorkerCommands(buildRun)...)
 	setHelpTemplates(root)
 	registerCompletions(root)

@@ -27,6 +27,7 @@ var elsewhere = map[string]string{
 	`theory|exactness|reproduce|tune`:   "scripts of these names: as written they take minutes",
 	`--watch`:                           "terminal_linux_test.go",
 	`^unmask text *$`:                   "the gate's step first",
+	`^unmask doctor`:                    "script/doctor.txt, without a hub and a port",
 	`convert mage-vitb`:                 "script/convert.txt",
 	`convert antiberty|antibody|sapien`: "TestCommandsOfEncoders",
 }
