@@ -84,9 +84,11 @@ func (e *entry) describeInside() string {
 	if len(e.inside) == 0 {
 		return ""
 	}
-	article, noun := "a", "sampler"
+	article := "a"
+	noun := "sampler"
 	if e.inside[0].order {
-		article, noun = "an", "order"
+		article = "an"
+		noun = "order"
 	}
 	switch n := len(e.inside); n {
 	case 1:

@@ -105,7 +105,11 @@ func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment
 	rowBlocks := j.blocks.setSegments(segs, block/j.headsPerItem)
 	v.pool.For(rowBlocks*(h.Heads/j.headsPerItem), j.item)
 
-	j.dst, j.q, j.k, j.v = nil, nil, nil, nil // the job must not keep tensors alive
+	// The job must not keep tensors alive.
+	j.dst = nil
+	j.q = nil
+	j.k = nil
+	j.v = nil
 	j.blocks.segs = nil
 	v.attentions.put(j)
 }

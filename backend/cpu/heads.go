@@ -50,8 +50,13 @@ func (v *vectors) SplitHeads(q, k, val, qkv *tensor.Dense, segs []backend.Segmen
 	}
 	v.pool.For(j.blocks.setSegments(segs, v.rowsPerItem(len(pos), backend.Width(qkv))), j.item)
 
-	j.q, j.k, j.v, j.qkv = nil, nil, nil, nil // the job must not keep tensors alive
-	j.cos, j.sin = nil, nil
+	// The job must not keep tensors alive.
+	j.q = nil
+	j.k = nil
+	j.v = nil
+	j.qkv = nil
+	j.cos = nil
+	j.sin = nil
 	j.pos = nil
 	j.blocks.segs = nil
 	v.splits.put(j)
@@ -122,7 +127,8 @@ func (v *vectors) NormHeads(qkv *tensor.Dense, rows int, h backend.Heads, q, k b
 	j.grain = v.rowsPerItem(rows, backend.Width(qkv))
 	v.pool.For((rows+j.grain-1)/j.grain, j.item)
 
-	j.qkv = nil // the job must not keep tensors alive
+	// The job must not keep tensors alive.
+	j.qkv = nil
 	j.q = nil
 	j.k = nil
 	v.headNorms.put(j)
@@ -136,9 +142,11 @@ func (j *headNormJob) normRows(_, i int) {
 	for row := i * j.grain; row < min(j.rows, (i+1)*j.grain); row++ {
 		x := j.qkv[row*width:][:width]
 		for head := range j.heads.Heads + kv {
-			scale, eps := j.q, j.qEps
+			scale := j.q
+			eps := j.qEps
 			if head >= j.heads.Heads {
-				scale, eps = j.k, j.kEps
+				scale = j.k
+				eps = j.kEps
 			}
 			y := x[head*dim:][:dim]
 			j.ops.RMSNorm(y, y, scale, eps)

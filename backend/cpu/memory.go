@@ -42,7 +42,7 @@ func (b *buffer) get(n int) []float32 {
 type slabs struct {
 	mu sync.Mutex
 
-	// tensors and weights are what is left of the current slabs.
+	// tensors and weights are the unused parts of the current slabs.
 	tensors []float32
 	weights storage
 }

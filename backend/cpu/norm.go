@@ -211,8 +211,12 @@ func (v *vectors) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channe
 	v.pool.For(batch*j.blocks, j.sumBlockFunc)
 	v.pool.For(batch*groups, j.writeMapsFunc)
 
-	j.x, j.scale, j.shift = nil, nil, nil // the job must not keep tensors alive
-	j.a, j.b = nil, nil
+	// The job must not keep tensors alive.
+	j.x = nil
+	j.scale = nil
+	j.shift = nil
+	j.a = nil
+	j.b = nil
 	j.norm = backend.Norm{}
 	v.groups.put(j)
 }
@@ -262,7 +266,8 @@ func (j *groupJob) writeMaps(_, i int) {
 	size := j.channels / j.groups
 	inverse := 1 / math.Sqrt(m.squares/m.n+float64(j.norm.Eps))
 	for c := g * size; c < (g+1)*size; c++ {
-		a, b := inverse, 0.0
+		a := inverse
+		b := 0.0
 		if j.a != nil {
 			a *= float64(j.a[c])
 		}

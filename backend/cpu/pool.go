@@ -38,7 +38,9 @@ func (v *vectors) Pool(dst, x *tensor.Dense, s backend.ConvShape, kind backend.P
 	j.stride, j.offset = backend.ConvTarget(s)
 	v.pool.For(s.Batch*s.OutHeight(), j.item)
 
-	j.dst, j.x = nil, nil // the job must not keep tensors alive
+	// The job must not keep tensors alive.
+	j.dst = nil
+	j.x = nil
 	v.pools.put(j)
 }
 

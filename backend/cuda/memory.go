@@ -38,7 +38,7 @@ type span struct {
 type arena struct {
 	device *device
 
-	// chunks are what the driver gave.
+	// chunks are the allocations of the driver.
 	chunks []span
 
 	// free are the unused parts of chunks by address; neighbours in a chunk are joined.

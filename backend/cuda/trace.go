@@ -196,7 +196,8 @@ func commandTraffic(c *command, p []uint64) (ops, bytes float64, as backend.Prec
 	switch {
 	case strings.Contains(name, "bf16"), strings.Contains(name, "tensor"),
 		strings.Contains(name, "narrow"):
-		as, perByte = backend.BF16, 0.5
+		as = backend.BF16
+		perByte = 0.5
 	case strings.Contains(name, "int8"):
 		as = backend.Int8
 	}

@@ -244,7 +244,8 @@ func (s *span) set(begin, end int) { s.bounds.Store(uint64(begin)<<32 | uint64(e
 func (s *span) takeFirst() (i int, ok bool) {
 	for {
 		b := s.bounds.Load()
-		begin, end := b>>32, b&(1<<32-1)
+		begin := b >> 32
+		end := b & (1<<32 - 1)
 		if begin >= end {
 			return 0, false
 		}
@@ -258,7 +259,8 @@ func (s *span) takeFirst() (i int, ok bool) {
 func (s *span) takeLast() (i int, ok bool) {
 	for {
 		b := s.bounds.Load()
-		begin, end := b>>32, b&(1<<32-1)
+		begin := b >> 32
+		end := b & (1<<32 - 1)
 		if begin >= end {
 			return 0, false
 		}

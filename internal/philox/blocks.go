@@ -75,9 +75,13 @@ func (s *shared) fill(words [][4]uint32, counter uint32) {
 	for i := range words {
 		p1 := m1 * uint64(s.x2^counter)
 		p0 := m0 * uint64(uint32(p1>>32)^s.y0)
-		c0, c1, c2, c3 := s.z0^uint32(p1), s.z1, uint32(p0>>32)^s.z2, uint32(p0)
+		c0 := s.z0 ^ uint32(p1)
+		c1 := s.z1
+		c2 := uint32(p0>>32) ^ s.z2
+		c3 := uint32(p0)
 		for _, k := range keys {
-			p0, p1 = m0*uint64(c0), m1*uint64(c2)
+			p0 = m0 * uint64(c0)
+			p1 = m1 * uint64(c2)
 			c0, c1, c2, c3 = uint32(p1>>32)^c1^k[0], uint32(p1), uint32(p0>>32)^c3^k[1], uint32(p0)
 		}
 		words[i] = [4]uint32{c0, c1, c2, c3}

@@ -31,8 +31,11 @@ func init() {
 
 func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	t, _ := src.Set.Get("table")
-	n, width, l := t.Shape[0]-1, t.Shape[1], &nn.Loader{Backend: o.Backend, Precision: o.Precision}
-	table, qkv := weights.Param{Shape: t.Shape}, nn.NewLinearNoBias(width, 3*width)
+	n := t.Shape[0] - 1
+	width := t.Shape[1]
+	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
+	table := weights.Param{Shape: t.Shape}
+	qkv := nn.NewLinearNoBias(width, 3*width)
 	m := &Glance{b: o.Backend, Table: table, QKV: qkv}
 	if err := weights.Bind(m, src.Set, weights.BindOptions{}); err != nil {
 		return nil, err
@@ -53,7 +56,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 }
 
 func (m *Glance) pass(_ context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
-	w, width := &m.work, m.Table.Shape[1]
+	w := &m.work
+	width := m.Table.Shape[1]
 	w.Prepare(m.b, p.Len(), width, 1)
 	m.b.Gather(w.X, m.table, p.Tokens)
 	m.QKV.Apply(m.b, w.QKV, w.X, p.Len(), backend.Identity)

@@ -5,7 +5,8 @@ package ceiling
 import "unmask/internal/simd"
 
 func loops(l simd.Level) (f32, bf16, int8s Loop) {
-	f32, int8s = plain, plain
+	f32 = plain
+	int8s = plain
 	if l.ISA == simd.NEON {
 		f32 = Loop{"FMLA v.4s", 24 * 4 * 2, fmaNEON}
 		int8s = Loop{"SMULL+SMLAL+SADALP", 16 * 16 * 2, pairsNEON}

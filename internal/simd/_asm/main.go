@@ -22,9 +22,12 @@ import (
 	"unmask/internal/simd/_asm/vec"
 )
 
-// packages are the packages with assembly. files is what the names of theirs begin with.
+// packages are the packages with assembly.
 var packages = map[string]struct {
+	// files is the beginning of the names of their files, from this folder.
 	files string
+
+	// amd64 and arm64 write a package's functions.
 	amd64 func()
 	arm64 func(*neon.File)
 }{
@@ -37,9 +40,11 @@ var packages = map[string]struct {
 
 func main() {
 	flag.Parse()
-	name, arch := flag.Arg(0), flag.Arg(1)
+	name := flag.Arg(0)
+	arch := flag.Arg(1)
 	p, ok := packages[name]
-	out, stubs := p.files+"_"+arch+".s", p.files+"_"+arch+".go"
+	out := p.files + "_" + arch + ".s"
+	stubs := p.files + "_" + arch + ".go"
 	var err error
 	switch {
 	case !ok:
@@ -62,8 +67,8 @@ func main() {
 	}
 }
 
-// shorten leaves out moves of a vector to itself, which avo does for general registers alone, and
-// the zeros before constants.
+// shorten drops moves of a vector to itself, which avo does for general registers alone, and prints
+// small constants without leading zeros. Both keep the assembly shorter for those who review it.
 func shorten(f *ir.Function) error {
 	f.Nodes = slices.DeleteFunc(f.Nodes, func(n ir.Node) bool {
 		i, ok := n.(*ir.Instruction)

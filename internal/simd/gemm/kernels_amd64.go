@@ -52,7 +52,8 @@ var avx2 = map[Format][]*Kernel{
 }
 
 func init() {
-	avx512[F32][1].windows, avx2[F32][0].windows = windows_12x32, windows_6x16
+	avx512[F32][1].windows = windows_12x32
+	avx2[F32][0].windows = windows_6x16
 	avx2[Int8][0].pack = packInt8Short
 }
 
@@ -100,15 +101,22 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 		unpack:   unpackers[t],
 		expand:   expandScales,
 	}
-	columns, cache, four := 16, 1<<16, t == quant.Q4_0 || t == quant.Q4_K
+	columns := 16
+	cache := 1 << 16
+	four := t == quant.Q4_0 || t == quant.Q4_K
 	switch {
 	case level.ISA == simd.Generic:
 		return genericBlocks(t, 16, false)
 	case level.ISA == simd.AVX512 && level.VNNI:
-		columns, cache, k.heights, k.expand = 48, 1<<17, dotWide, expandScalesWide
+		columns = 48
+		cache = 1 << 17
+		k.heights = dotWide
+		k.expand = expandScalesWide
 		switch t {
 		case quant.Q4_0, quant.Q4_K:
-			k.heights, k.many, k.unpack = dotHalves, dotMany, unpackLowWide
+			k.heights = dotHalves
+			k.many = dotMany
+			k.unpack = unpackLowWide
 			k.manyRows = 128                     // as fast either way on Zen 4
 			if cpuid.CPU.IsVendor(cpuid.Intel) { // taking levels apart takes the products' ports
 				k.manyRows = 16

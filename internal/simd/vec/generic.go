@@ -154,7 +154,8 @@ func sumExpDot(x []float32, top float32) (float32, float32) {
 }
 
 func leaders(x []float32, top float32) (second float32, count, first int) {
-	second, first = float32(math.Inf(-1)), -1
+	second = float32(math.Inf(-1))
+	first = -1
 	for i, v := range x {
 		switch {
 		case v == top:

@@ -4,19 +4,19 @@ import "unmask/internal/simd/_asm/neon"
 
 // ARM64 writes the loops for NEON.
 func ARM64(file *neon.File) {
-	loopOf(file, "fmaNEON", "24 FMLA on 4 float32 each", 24,
+	writeLoopNEON(file, "fmaNEON", "24 FMLA on 4 float32 each", 24,
 		func(f *neon.Func, sums []neon.V, x, y neon.V) {
 			for _, s := range sums {
 				f.FMLAElement(s, x, y, 0)
 			}
 		})
-	loopOf(file, "dotNEON", "24 SDOT on 16 bytes each", 24,
+	writeLoopNEON(file, "dotNEON", "24 SDOT on 16 bytes each", 24,
 		func(f *neon.Func, sums []neon.V, x, y neon.V) {
 			for _, s := range sums {
 				f.SDotElement(s, x, y, 0)
 			}
 		})
-	loopOf(file, "pairsNEON", "16 times SMULL and SMLAL on 8 bytes each, and the SADALP that adds "+
+	writeLoopNEON(file, "pairsNEON", "16 times SMULL and SMLAL on 8 bytes each, and the SADALP that adds "+
 		"them up", 16, func(f *neon.Func, sums []neon.V, x, y neon.V) {
 		for i, s := range sums {
 			high := i%2 == 1
@@ -25,16 +25,19 @@ func ARM64(file *neon.File) {
 			f.SAdalp(s, p)
 		}
 	})
-	readMemory(file)
+	writeReadMemoryNEON(file)
 }
 
-// loopOf repeats a step of several sums; the factors are 0.5 in float32.
-func loopOf(file *neon.File, name, doc string, sums int,
+// writeLoopNEON writes a function that repeats a step of several sums. The factors are 0.5 in
+// float32.
+func writeLoopNEON(file *neon.File, name, doc string, sums int,
 	step func(f *neon.Func, sums []neon.V, x, y neon.V)) {
 	f := file.Start(name, "(n int)", "does n times: "+doc+".")
 	n := f.Param("n")
 	f.Constants()
-	x, y, v := f.K(0.5), f.K(0.5), f.Vs(sums)
+	x := f.K(0.5)
+	y := f.K(0.5)
+	v := f.Vs(sums)
 	for _, s := range v {
 		f.Zero(s)
 	}
@@ -42,15 +45,16 @@ func loopOf(file *neon.File, name, doc string, sums int,
 	f.Return()
 }
 
-// readMemory passes over memory.
-func readMemory(file *neon.File) {
+// writeReadMemoryNEON writes a pass over memory.
+func writeReadMemoryNEON(file *neon.File) {
 	f := file.Start("readNEON", "(x *float32, n int)",
 		"loads n times 256 bytes, one after the other, from x on.")
-	x, n := f.Param("x"), f.Param("n")
+	x := f.Param("x")
+	n := f.Param("n")
 	f.Repeat(n, "loop", func() {
-		for at := 0; at < 256; at += 64 {
-			f.Prefetch(neon.Mem{Base: x, Off: at + 3072})
-			f.LoadAll(neon.Mem{Base: x, Off: at}, f.Vs(4))
+		for offset := 0; offset < 256; offset += 64 {
+			f.Prefetch(neon.Mem{Base: x, Off: offset + 3072})
+			f.LoadAll(neon.Mem{Base: x, Off: offset}, f.Vs(4))
 		}
 		f.Advance(x, 256)
 	})

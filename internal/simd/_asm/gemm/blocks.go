@@ -30,7 +30,7 @@ func dotBlocks(rows, vecs int, wide bool) blocks {
 				VMOVUPS(Mem{Base: b, Disp: j * k.bytes()}, k.b(j))
 			}
 			for i := range k.rows {
-				x := k.free(i)
+				x := k.scratch(i)
 				if k.wide { // behind the results
 					x = k.v(2*k.rows*k.vecs + i%4)
 				}
@@ -92,7 +92,8 @@ func signedBlocks(rows int) blocks {
 		setup:  setOnes,
 		words: func(k blocks, a, b reg.Register) {
 			for j := range k.vecs {
-				y, size := reg.Y13, reg.Y14
+				y := reg.Y13
+				size := reg.Y14
 				VMOVUPS(Mem{Base: b, Disp: 32 * j}, y)
 				VPABSB(y, size)
 				for i := range k.rows {
@@ -129,7 +130,8 @@ func (k blocks) emit() {
 	b := Load(Param("b"), reg.RDI)
 	records := Load(Param("records"), reg.RCX)
 	words := Load(Param("words"), reg.R9)
-	mins, high := reg.RAX, reg.R15 // whether the words are of the sums' high bytes
+	mins := reg.RAX
+	high := reg.R15 // whether the words are of the sums' high bytes
 	if k.mins() {
 		Load(Param("mins"), mins)
 		XORQ(high, high)

@@ -16,7 +16,8 @@ func quantiseRuns() {
 	x := Load(Param("x"), reg.RSI)
 	inverse := Load(Param("inverse"), reg.R8)
 	n := Load(Param("n"), reg.RCX)
-	order, one := reg.Y15, reg.Y14
+	order := reg.Y15
+	one := reg.Y14
 	MOVQ(U64(0x0703060205010400), reg.RAX)
 	VMOVQ(reg.RAX, reg.X15)
 	VPMOVZXBD(reg.X15, order)
@@ -50,7 +51,8 @@ func quantiseRuns() {
 
 // unpack writes the function that makes bytes of levels of 4 bits and none, one or two more.
 func unpack(name string, bits int, wide bool) {
-	v, size := avx.Y[:], 32
+	v := avx.Y[:]
+	size := 32
 	if wide {
 		v, size, name = avx.Z[:], 64, name+"Wide"
 	}
@@ -64,7 +66,10 @@ func unpack(name string, bits int, wide bool) {
 	stride := Load(Param("stride"), reg.R10)
 	avx.Constant(v[15], 0x0f0f0f0f)
 	avx.Constant(v[14], (1<<bits-1)*0x10101010)
-	src2, dst2, other, other2 := reg.R11, reg.R12, reg.R13, reg.RBX
+	src2 := reg.R11
+	dst2 := reg.R12
+	other := reg.R13
+	other2 := reg.RBX
 	LEAQ(Mem{Base: src, Index: width, Scale: 2}, src2)
 	LEAQ(Mem{Base: dst, Index: width, Scale: 2}, dst2)
 	LEAQ(Mem{Base: dst, Index: half, Scale: 1}, other)
@@ -113,7 +118,8 @@ func unpack(name string, bits int, wide bool) {
 // unpackWord makes words p and p+4 of the bytes at m. Registers 15 and 14 mask the low bits and the
 // high ones.
 func unpackWord(v []reg.VecPhysical, bits, p int, m, low, high Mem) {
-	x, y := v[2*(p%2)], v[2*(p%2)+1]
+	x := v[2*(p%2)]
+	y := v[2*(p%2)+1]
 	VMOVUPS(m, y)
 	and(y, v[15], x)
 	VPSRLW(Imm(4), y, y)
@@ -137,7 +143,8 @@ func and(x, y, dst reg.VecPhysical) {
 
 // addBits puts the high bits of word w, of one or two planes in registers 12 and 13, above x's 4.
 func addBits(v []reg.VecPhysical, bits, w int, x, t reg.VecPhysical) {
-	plane, by := v[12], 4-bits*(w*bits%8/bits)
+	plane := v[12]
+	by := 4 - bits*(w*bits%8/bits)
 	if bits*w >= 8 {
 		plane = v[13]
 	}
@@ -159,9 +166,13 @@ func addBits(v []reg.VecPhysical, bits, w int, x, t reg.VecPhysical) {
 
 // expandScales makes float32 of scales that are small integers.
 func expandScales(wide bool) {
-	name, v, lanes := "expandScales", avx.Y[:], 8
+	name := "expandScales"
+	v := avx.Y[:]
+	lanes := 8
 	if wide {
-		name, v, lanes = "expandScalesWide", avx.Z[:], 16
+		name = "expandScalesWide"
+		v = avx.Z[:]
+		lanes = 16
 	}
 	start(name, ExpandSignature, ExpandScales)
 	dst := Load(Param("dst"), reg.RDI)

@@ -6,14 +6,16 @@ package gemm
 
 import "unmask/internal/simd/_asm/vec"
 
-// AMD64 writes all.
+// AMD64 writes all functions of the package.
 func AMD64() {
-	products()
-	blockProducts()
-	packing()
+	emitProducts()
+	emitBlockProducts()
+	emitPacking()
 }
 
-func products() {
+// emitProducts writes the kernels of formats with one type for all numbers: for each tile of C,
+// those of fewer rows too, for the last rows of a matrix.
+func emitProducts() {
 	for _, k := range []kernel{
 		{format: f32, rows: 8, vecs: 3, wide: true},
 		{format: f32, rows: 12, vecs: 2, wide: true},
@@ -34,12 +36,12 @@ func products() {
 		kernel{format: int8Wide, rows: rows, vecs: 2}.emit()
 		kernel{format: int8, rows: rows, vecs: 2}.emit()
 	}
-	kernel{format: f32, rows: 12, vecs: 2, wide: true}.windows()
-	kernel{format: f32, rows: 6, vecs: 2}.windows()
+	kernel{format: f32, rows: 12, vecs: 2, wide: true}.emitWindows()
+	kernel{format: f32, rows: 6, vecs: 2}.emitWindows()
 }
 
-// blockProducts are those of block formats, and what packs for them.
-func blockProducts() {
+// emitBlockProducts writes the kernels of block formats, and the functions that pack for them.
+func emitBlockProducts() {
 	for _, rows := range []int{1, 2, 4} {
 		dotBlocks(rows, 3, true).emit()
 		halvesOf("Halves", rows, 0).emit()
@@ -67,11 +69,12 @@ func blockProducts() {
 	}
 }
 
-func packing() {
+// emitPacking writes the functions that pack A and B.
+func emitPacking() {
 	for _, p := range packs {
 		p.emit()
 	}
-	absMax()
-	turn()
+	emitAbsMax()
+	emitTurnWords()
 	vec.TilesAMD64()
 }

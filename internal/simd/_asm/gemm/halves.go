@@ -118,11 +118,18 @@ func (k halves) emit() {
 	name := fmt.Sprintf("mulBlocks%s_%dx48", k.name, k.rows)
 	start(name, BlocksSignature("scales"), fmt.Sprintf("is mulBlocksDot_%dx48 for records of 32 values, "+
 		"levels as they are packed, and scales apart:\n\n\t%s", k.rows, Levels(k.bits)))
-	a, b, mins, c := Load(Param("a"), reg.RSI), reg.RDI, reg.RAX, Load(Param("c"), reg.RDX)
+	a := Load(Param("a"), reg.RSI)
+	b := reg.RDI
+	mins := reg.RAX
+	c := Load(Param("c"), reg.RDX)
 	ldc := Load(Param("ldc"), reg.R8)
 	next := Load(Param("next"), reg.R10)
 	step := Load(Param("step"), reg.RBX)
-	records, begin, scales, left, planes := reg.RCX, reg.R12, reg.R14, reg.R13, reg.R15
+	records := reg.RCX
+	begin := reg.R12
+	scales := reg.R14
+	left := reg.R13
+	planes := reg.R15
 	SHLQ(Imm(2), ldc)
 	avx.Constant(avx.Z[halvesMask], 0x0f0f0f0f)
 	if k.bits > 0 {

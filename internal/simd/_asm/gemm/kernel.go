@@ -25,12 +25,17 @@ var (
 			"int32(int8(b[k][j][t])) } }"}
 )
 
+// kernel multiplies rows of A by vecs vectors of columns of B.
 type kernel struct {
 	format
-	rows, vecs int
-	wide       bool // AVX-512
+	rows int
+	vecs int
+
+	// wide chooses AVX-512.
+	wide bool
 }
 
+// bytes returns the size of a vector register.
 func (k kernel) bytes() int {
 	if k.wide {
 		return 64
@@ -46,11 +51,15 @@ func (k kernel) v(i int) reg.VecPhysical {
 	return avx.Y[i]
 }
 
+// acc is the register of the sums of row i and vector j.
 func (k kernel) acc(i, j int) reg.VecPhysical { return k.v(i*k.vecs + j) }
-func (k kernel) b(j int) reg.VecPhysical      { return k.v(k.top() - k.vecs + j) }
 
-// free is a register that rotates among those left over.
-func (k kernel) free(i int) reg.VecPhysical {
+// b is the register of vector j of B.
+func (k kernel) b(j int) reg.VecPhysical { return k.v(k.top() - k.vecs + j) }
+
+// scratch returns a register for the product i. It goes round those that hold neither sums nor B,
+// so that a product need not wait for the one before.
+func (k kernel) scratch(i int) reg.VecPhysical {
 	first := k.rows * k.vecs
 	return k.v(first + i%(k.top()-k.vecs-first))
 }
@@ -94,13 +103,14 @@ func (k kernel) emit() {
 	ADDQ(U32(k.line()), b)
 	ADDQ(U32(k.ahead()), next)
 	avx.Again(n, "loop")
-	c, ldc := Load(Param("c"), reg.R11), Load(Param("ldc"), reg.R8)
+	c := Load(Param("c"), reg.R11)
+	ldc := Load(Param("ldc"), reg.R8)
 	SHLQ(Imm(2), ldc)
 	k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(k.acc(i, j), m) })
 	avx.Return()
 }
 
-// groups returns the number of words of B that a line of A is multiplied by.
+// groups returns the number of words of B in each column that a line of A is multiplied by.
 func (k kernel) groups() int {
 	if k.format == bf16Wide || k.format == int8Wide {
 		return 2
@@ -108,9 +118,11 @@ func (k kernel) groups() int {
 	return 4
 }
 
-// line is the bytes of B that a line of A meets, ahead those that are fetched for later: as
-// several panels of A pass the same B, each fetches a part of the next.
-func (k kernel) line() int  { return k.groups() * k.vecs * k.bytes() }
+// line returns the bytes of B that a line of A is multiplied by.
+func (k kernel) line() int { return k.groups() * k.vecs * k.bytes() }
+
+// ahead returns the bytes that are fetched for later at each line. It is a part of a line, because
+// several panels of A pass the same B, and each fetches a part of the next.
 func (k kernel) ahead() int { return k.line() / 4 }
 
 // each visits the elements of a tile.
@@ -136,13 +148,13 @@ func (k kernel) rowsOf(c, ldc reg.Register, f func(i, j int, m Mem)) {
 
 // group multiplies a word of every column of B with parts words of every row of A.
 func (k kernel) group(a, b reg.Register, g, parts int) {
-	at := func(j int) Mem { return Mem{Base: b, Disp: (g*k.vecs + j) * k.bytes()} }
+	wordOfB := func(j int) Mem { return Mem{Base: b, Disp: (g*k.vecs + j) * k.bytes()} }
 	for part := range parts {
 		for j := range k.vecs {
-			k.load(at(j), k.b(j), part)
+			k.load(wordOfB(j), k.b(j), part)
 		}
 		for i := range k.rows {
-			x := k.free(i)
+			x := k.scratch(i)
 			VBROADCASTSS(Mem{Base: a, Disp: i*16 + (g*parts+part)*4}, x)
 			for j := range k.vecs {
 				k.step(x, i, j)
@@ -185,9 +197,9 @@ func (k kernel) step(x reg.VecPhysical, i, j int) {
 			avx.DotVEX(k.acc(i, j), x, k.b(j))
 		}
 	case int8Wide:
-		t := k.free(1 + i + j)
+		t := k.scratch(1 + i + j)
 		if t == x {
-			t = k.free(2 + i + j)
+			t = k.scratch(2 + i + j)
 		}
 		VPMADDWD(k.b(j), x, t)
 		VPADDD(t, k.acc(i, j), k.acc(i, j))

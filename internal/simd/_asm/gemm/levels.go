@@ -63,8 +63,12 @@ func addTo(sum, y reg.VecPhysical) {
 // emitTile writes the kernel of rows of levels without planes. Results of a group are on the stack.
 func (k levels) emitTile() {
 	a, mins, c := k.start("5 lines a record")
-	ldc, b, scales, records := Load(Param("ldc"), reg.R8), reg.RDI, reg.R9, reg.RCX
-	left, tile := reg.R13, reg.R14
+	ldc := Load(Param("ldc"), reg.R8)
+	b := reg.RDI
+	scales := reg.R9
+	records := reg.RCX
+	left := reg.R13
+	tile := reg.R14
 	LEAQ(AllocLocal(64*k.rows+32).Offset(31), tile)
 	ANDQ(I32(-32), tile)
 	SHLQ(Imm(2), ldc)
@@ -93,7 +97,8 @@ func (k levels) emitTile() {
 // tileWord multiplies a word of both halves.
 func (k levels) tileWord(a, b reg.Register) {
 	fetchAhead()
-	low, high := avx.Y[8:10], avx.Y[10:12]
+	low := avx.Y[8:10]
+	high := avx.Y[10:12]
 	for j := range 2 {
 		split(Mem{Base: b, Disp: 32 * j}, low[j], high[j])
 	}
@@ -167,7 +172,8 @@ func scaled(scale reg.Register, c Mem, p reg.VecPhysical) {
 // addMins adds to p the products of a row's sums at a with the mins at m: two words of each column,
 // then their scales.
 func (k levels) addMins(a reg.Register, m Mem, p reg.VecPhysical) {
-	sum, y := avx.Y[4:6], avx.Y[6:8]
+	sum := avx.Y[4:6]
+	y := avx.Y[6:8]
 	for half, s := range sum { // of high bytes and of low ones
 		VPXOR(s, s, s)
 		for w := range y {
@@ -187,10 +193,17 @@ func (k levels) addMins(a reg.Register, m Mem, p reg.VecPhysical) {
 // the other.
 func (k levels) emitRow() {
 	begin, mins, c := k.start("8 lines for 32 values")
-	b, scales := Load(Param("b"), reg.RCX), Load(Param("scales"), reg.R14)
-	a, at, scale := reg.R8, reg.R9, reg.R11
-	left, halves, planes, word := reg.R12, reg.R13, reg.RAX, reg.RDI
-	p, high := reg.Y0, avx.Y[8:10]
+	b := Load(Param("b"), reg.RCX)
+	scales := Load(Param("scales"), reg.R14)
+	a := reg.R8
+	at := reg.R9
+	scale := reg.R11
+	left := reg.R12
+	halves := reg.R13
+	planes := reg.RAX
+	word := reg.RDI
+	p := reg.Y0
+	high := avx.Y[8:10]
 	avx.Constant(rowMask, (1<<k.bits-1)*0x01010101)
 	MOVQ(U32(2), halves)
 	Label("half")
@@ -257,7 +270,8 @@ func (k levels) second() (second, start int) {
 // rowWord multiplies a word of both halves, whose planes are in high.
 func (k levels) rowWord(a, at reg.Register, high []reg.VecPhysical) {
 	fetchAhead()
-	low, bit := avx.Y[6:8], reg.Y10
+	low := avx.Y[6:8]
+	bit := reg.Y10
 	split(Mem{Base: at}, low[0], low[1])
 	second, _ := k.second()
 	for half := range 2 {

@@ -124,7 +124,8 @@ func storeLine(x reg.VecPhysical) {
 	ADDQ(packStride, packDst)
 }
 
-func absMax() {
+// emitAbsMax writes the search for the largest magnitude, by which int8 formats scale.
+func emitAbsMax() {
 	start("absMax", "(x *float32, n int) float32", AbsMax)
 	x := Load(Param("x"), reg.RSI)
 	n := Load(Param("n"), reg.RCX)
@@ -145,7 +146,8 @@ func absMax() {
 	avx.Return()
 }
 
-func turn() {
+// emitTurnWords writes the transposition of eight rows of words.
+func emitTurnWords() {
 	start("turnWords", "(dst, x *float32, ldd, ldx, n int)", TurnWords)
 	dst := Load(Param("dst"), reg.RDI)
 	x := Load(Param("x"), reg.RSI)
@@ -169,7 +171,8 @@ func turn() {
 	}
 	for h := range 2 { // of columns 4h..4h+3
 		for i := range 2 {
-			a, b := avx.Y[8+4*h+i], avx.Y[10+4*h+i]
+			a := avx.Y[8+4*h+i]
+			b := avx.Y[10+4*h+i]
 			VSHUFPS(Imm(0x44), b, a, avx.Y[4*h+2*i])
 			VSHUFPS(Imm(0xee), b, a, avx.Y[4*h+2*i+1])
 		}

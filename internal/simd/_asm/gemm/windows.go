@@ -10,9 +10,9 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-// windows writes the kernel whose rows of A stand in memory as they are, lda apart: the windows of
-// neighbouring pixels, a run of memory for each row of a window.
-func (k kernel) windows() {
+// emitWindows writes the kernel whose rows of A stand in memory as they are, lda apart: the windows
+// of neighbouring pixels, a run of memory for each row of a window.
+func (k kernel) emitWindows() {
 	columns := k.vecs * k.bytes() / 4
 	name := fmt.Sprintf("windows_%dx%d", k.rows, columns)
 	start(name, "(a, b, c *float32, lda, ldc, lines, runs, pitch int)", fmt.Sprintf(
@@ -30,7 +30,8 @@ func (k kernel) windows() {
 	MOVQ(lines, reg.RAX)
 	SHLQ(Imm(4), reg.RAX)
 	SUBQ(reg.RAX, skip)
-	three, five := reg.R9, reg.R12
+	three := reg.R9
+	five := reg.R12
 	LEAQ(Mem{Base: lda, Index: lda, Scale: 2}, three)
 	LEAQ(Mem{Base: lda, Index: lda, Scale: 4}, five)
 	sixths := []reg.Register{a} // every sixth row
@@ -81,7 +82,7 @@ func (k kernel) windowWords(b reg.Register, at func(i int) Mem) {
 			}
 		}
 		for i := range k.rows {
-			x := k.free(i)
+			x := k.scratch(i)
 			VBROADCASTSS(at(i).Offset(4*g), x)
 			for j := range k.vecs {
 				k.step(x, i, j)

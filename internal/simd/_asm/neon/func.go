@@ -7,17 +7,24 @@ import (
 	"strings"
 )
 
-// Func is a function being written.
+// Func is a function while it is written.
 type Func struct {
-	file    *File
-	head    string
-	offsets map[string]int // of parameters and results
+	file *File
+	head string
+
+	// offsets are those of parameters and results in the frame.
+	offsets map[string]int
+
 	results []string
 	lines   []line
-	vectors int // how many V there are
-	general int // how many R
-	pool    R   // the place of the constants
-	pooled  bool
+
+	// vectors and general count the registers handed out by V and R.
+	vectors int
+	general int
+
+	// pool points to the constants, once pooled is set by Constants.
+	pool   R
+	pooled bool
 }
 
 // V is a vector register: a machine register below 32, else one to be chosen.
@@ -28,7 +35,7 @@ type R int
 
 func (r R) String() string { return fmt.Sprintf("R%d", int(r)) }
 
-// Asm makes registers and places avo's operands, so that kernels can be written for both.
+// Asm implements avo's operands, so that a kernel written with them is for both architectures.
 func (v V) Asm() string   { return fmt.Sprintf("V%d", int(v)) }
 func (r R) Asm() string   { return r.String() }
 func (m Mem) Asm() string { return m.String() }
@@ -57,12 +64,22 @@ func (m Mem) suffix() string {
 
 // line is an instruction, or a label.
 type line struct {
-	text  func(n []int) string // given the numbers of v
-	v     []V
-	defs  int    // how many of v, the first, are written
-	copy  bool   // of the second of v to the first
-	label string // that begins here
-	to    string // the label that it branches to
+	// text returns the instruction with the machine registers n of v.
+	text func(n []int) string
+	v    []V
+
+	// defs is how many of v, from the first on, the instruction writes.
+	defs int
+
+	// copy is set if the instruction copies the second of v to the first, so that both may get one
+	// register.
+	copy bool
+
+	// label is the label that begins here, or "".
+	label string
+
+	// to is the label that the instruction branches to, or "".
+	to string
 }
 
 func (f *Func) add(text func(n []int) string, defs int, v ...V) {
@@ -85,13 +102,13 @@ func (f *Func) vector(defs int, v []V, format string, args ...any) {
 // do adds an instruction of no vector registers.
 func (f *Func) do(format string, args ...any) { f.vector(0, nil, format, args...) }
 
-// V is a new vector register.
+// V returns a new vector register.
 func (f *Func) V() V {
 	f.vectors++
 	return V(31 + f.vectors)
 }
 
-// Vs are n of them.
+// Vs returns n new vector registers.
 func (f *Func) Vs(n int) []V {
 	v := make([]V, n)
 	for i := range v {
@@ -100,7 +117,7 @@ func (f *Func) Vs(n int) []V {
 	return v
 }
 
-// R is a new general register. R16 to R18 and from R25 up have other uses.
+// R returns a new general register. R16 to R18 and from R25 up have other uses.
 func (f *Func) R() R {
 	r := f.general
 	f.general++
@@ -136,7 +153,8 @@ func (f *Func) Bytes(name string) R {
 
 // Splat has a float32 parameter in each lane.
 func (f *Func) Splat(name string) V {
-	v, at := f.V(), f.offset(name)
+	v := f.V()
+	at := f.offset(name)
 	f.vector(1, []V{v}, "FMOVS %s+%d(FP), F{0}", name, at)
 	f.vector(1, []V{v}, "VDUP V{0}.S[0], V{0}.S4")
 	return v

@@ -230,6 +230,9 @@ func (f *Func) HighHalf(a V) V {
 
 // Turn transposes four rows of four.
 func (f *Func) Turn(r [4]V) [4]V {
-	a, b, c, d := f.Zip1(r[0], r[1]), f.Zip2(r[0], r[1]), f.Zip1(r[2], r[3]), f.Zip2(r[2], r[3])
+	a := f.Zip1(r[0], r[1])
+	b := f.Zip2(r[0], r[1])
+	c := f.Zip1(r[2], r[3])
+	d := f.Zip2(r[2], r[3])
 	return [4]V{f.ZipPairs1(a, c), f.ZipPairs2(a, c), f.ZipPairs1(b, d), f.ZipPairs2(b, d)}
 }

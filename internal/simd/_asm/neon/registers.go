@@ -51,7 +51,8 @@ func (f *Func) allocate() map[V]int {
 // lives are sorted by their beginnings. What is there before a loop and needed in it lives to its
 // end.
 func (f *Func) lives() []life {
-	found, labels := map[V]*life{}, map[string]int{}
+	found := map[V]*life{}
+	labels := map[string]int{}
 	var loops [][2]int
 	for i, l := range f.lines {
 		if l.label != "" {
@@ -76,7 +77,8 @@ func (f *Func) lives() []life {
 		for _, l := range found {
 			for _, loop := range loops {
 				if l.from < loop[0] && l.to >= loop[0] && l.to < loop[1] {
-					l.to, changed = loop[1], true
+					l.to = loop[1]
+					changed = true
 				}
 			}
 		}

@@ -29,11 +29,26 @@ func writeBlocks(file *neon.File, rows int, dot bool) {
 	}
 	f := file.Start(name, gemm.BlocksSignature("p"), gemm.Blocks(rows, 16, "int8", 1, true))
 	k := newBlocks(f, rows, dot)
-	a, allB, allMins, c, p, ldc, panels, skip, allRecords, allWords, next, ahead := f.Param("a"),
-		f.Param("b"), f.Param("mins"), f.Param("c"), f.Param("p"), f.Bytes("ldc"), f.Param("panels"),
-		f.Param("skip"), f.Param("records"), f.Param("words"), f.Param("next"), f.Param("step")
-	b, mins, records, words, begin, left, high, at := f.R(), f.R(), f.R(), f.R(), f.R(), f.R(), f.R(),
-		f.R()
+	a := f.Param("a")
+	allB := f.Param("b")
+	allMins := f.Param("mins")
+	c := f.Param("c")
+	p := f.Param("p")
+	ldc := f.Bytes("ldc")
+	panels := f.Param("panels")
+	skip := f.Param("skip")
+	allRecords := f.Param("records")
+	allWords := f.Param("words")
+	next := f.Param("next")
+	ahead := f.Param("step")
+	b := f.R()
+	mins := f.R()
+	records := f.R()
+	words := f.R()
+	begin := f.R()
+	left := f.R()
+	high := f.R()
+	at := f.R()
 	f.Label("panel")
 	f.Move(allB, b)
 	f.Move(allMins, mins)
@@ -99,7 +114,9 @@ func newBlocks(f *neon.Func, rows int, dot bool) *blocks {
 			k.sums[i] = append(k.sums[i], neon.V(i*vecs+j))
 		}
 	}
-	k.b, k.x, k.t = []neon.V{24, 25, 26, 27}, []neon.V{28, 29}, []neon.V{30, 31}
+	k.b = []neon.V{24, 25, 26, 27}
+	k.x = []neon.V{28, 29}
+	k.t = []neon.V{30, 31}
 	return k
 }
 
@@ -185,7 +202,8 @@ func (k *blocks) finish(a, p neon.R) {
 			k.SpreadTo(k.x[0], neon.Mem{Base: a, Off: 4 * i})
 		}
 		for j := range vecs {
-			m, sum := neon.Mem{Base: p, Off: 64*i + 16*j}, row[j]
+			m := neon.Mem{Base: p, Off: 64*i + 16*j}
+			sum := row[j]
 			if !k.dot {
 				sum = k.PairSums(row[2*j], row[2*j+1])
 				k.IAddTo(sum, k.x[0])
@@ -218,8 +236,11 @@ func (k *blocks) add(a, c, ldc, p, left neon.R) {
 // quantiseRuns rounds rows to levels.
 func quantiseRuns(file *neon.File) {
 	f := file.Start("quantiseRuns", "(dst, sums, x, inverse *float32, n int)", gemm.QuantiseRuns)
-	dst, sums, x, inverse, n := f.Param("dst"), f.Param("sums"), f.Param("x"), f.Param("inverse"),
-		f.Param("n")
+	dst := f.Param("dst")
+	sums := f.Param("sums")
+	x := f.Param("x")
+	inverse := f.Param("inverse")
+	n := f.Param("n")
 	f.Constants()
 	ones := f.Bits(0x01010101)
 	f.Label("loop")
@@ -250,12 +271,20 @@ func quantiseRuns(file *neon.File) {
 // unpack writes the function that makes bytes of levels of 4 bits and none, one or two more.
 func unpack(file *neon.File, name string, bits int) {
 	f := file.Start(name, gemm.UnpackSignature, gemm.Unpack(bits))
-	dst, src, high := f.Param("dst"), f.Param("src"), f.Param("high")
-	width, half, blocks, stride := f.Param("width"), f.Param("half"), f.Param("blocks"),
-		f.Param("stride")
+	dst := f.Param("dst")
+	src := f.Param("src")
+	high := f.Param("high")
+	width := f.Param("width")
+	half := f.Param("half")
+	blocks := f.Param("blocks")
+	stride := f.Param("stride")
 	f.Constants()
-	low, mask := f.Bits(0x0f0f0f0f), f.Bits((1<<bits-1)*0x10101010)
-	left, from, to, other := f.R(), f.R(), f.R(), f.R()
+	low := f.Bits(0x0f0f0f0f)
+	mask := f.Bits((1<<bits - 1) * 0x10101010)
+	left := f.R()
+	from := f.R()
+	to := f.R()
+	other := f.R()
 	f.Difference(stride, width, stride) // what is left when a block's columns are done
 	f.Label("block")
 	f.Move(width, left)
@@ -303,7 +332,8 @@ func addBits(f *neon.Func, v neon.V, planes []neon.V, w int, mask neon.V) neon.V
 		return v
 	}
 	bits := len(planes)
-	high, by := planes[bits*w/8], 4-bits*w%8
+	high := planes[bits*w/8]
+	by := 4 - bits*w%8
 	switch {
 	case by > 0:
 		high = f.Left(high, by)
@@ -316,9 +346,15 @@ func addBits(f *neon.Func, v neon.V, planes []neon.V, w int, mask neon.V) neon.V
 // expandScales makes float32 of scales that are small integers.
 func expandScales(file *neon.File) {
 	f := file.Start("expandScales", gemm.ExpandSignature, gemm.ExpandScales)
-	dst, d, levels := f.Param("dst"), f.Param("d"), f.Param("levels")
-	columns, rows, stride := f.Param("columns"), f.Param("rows"), f.Param("stride")
-	left, to, by := f.R(), f.R(), f.R()
+	dst := f.Param("dst")
+	d := f.Param("d")
+	levels := f.Param("levels")
+	columns := f.Param("columns")
+	rows := f.Param("rows")
+	stride := f.Param("stride")
+	left := f.R()
+	to := f.R()
+	by := f.R()
 	f.Label("row")
 	f.Move(columns, left)
 	f.Move(dst, to)

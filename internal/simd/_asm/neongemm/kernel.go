@@ -89,10 +89,17 @@ func (k kernel) emit(file *neon.File, rows int) {
 	f := file.Start(fmt.Sprintf("mul%s_%dx16", k.name, rows), gemm.Signature,
 		gemm.Product(rows, 16, k.loop, 32*k.words))
 	t := &tile{Func: f, rows: rows, last: 32}
-	a, b, from, c := f.Param("a"), f.Param("b"), f.Param("from"), f.Param("c")
-	ldf, ldc, n, next := f.Bytes("ldf"), f.Bytes("ldc"), f.Param("lines"), f.Param("next")
+	a := f.Param("a")
+	b := f.Param("b")
+	from := f.Param("from")
+	c := f.Param("c")
+	ldf := f.Bytes("ldf")
+	ldc := f.Bytes("ldc")
+	n := f.Param("lines")
+	next := f.Param("next")
 	if k.words == 1 {
-		t.last, t.mask = 31, 31
+		t.last = 31
+		t.mask = 31
 		f.Constants()
 		f.BitsTo(0xffff0000, t.mask)
 	}
@@ -122,7 +129,8 @@ func (k kernel) emit(file *neon.File, rows int) {
 // registers: the step of a is 8 bytes and the rest of a line of all rows in turn.
 func halves(f *neon.Func, a, n neon.R, rows int) func(register func(row int) neon.V) {
 	f.Shift(n, 1)
-	step, both := f.R(), f.R()
+	step := f.R()
+	both := f.R()
 	f.Set(8, step)
 	f.Set(16*rows, both)
 	return func(register func(row int) neon.V) {
@@ -146,8 +154,14 @@ func fetch(f *neon.Func, next neon.R, words int) {
 func int8Pairs(file *neon.File, rows int) {
 	f := file.Start(fmt.Sprintf("mulInt8Pairs_%dx16", rows), gemm.Signature,
 		gemm.Product(rows, 16, int8Dot.loop, 32*int8Dot.words))
-	a, b, from, c := f.Param("a"), f.Param("b"), f.Param("from"), f.Param("c")
-	ldf, ldc, n, next := f.Bytes("ldf"), f.Bytes("ldc"), f.Param("lines"), f.Param("next")
+	a := f.Param("a")
+	b := f.Param("b")
+	from := f.Param("from")
+	c := f.Param("c")
+	ldf := f.Bytes("ldf")
+	ldc := f.Bytes("ldc")
+	n := f.Param("lines")
+	next := f.Param("next")
 	sums := make([][]neon.V, rows)
 	for i := range sums {
 		sums[i] = f.Vs(2 * vecs)
@@ -165,7 +179,8 @@ func int8Pairs(file *neon.File, rows int) {
 		words = append(words, [2]neon.V{f.Broadcast(h, 0), f.Broadcast(h, 1)})
 	}
 	for j := range vecs {
-		b0, b1 := f.Load(neon.Mem{Base: b, Off: 16 * j}), f.Load(neon.Mem{Base: b, Off: 64 + 16*j})
+		b0 := f.Load(neon.Mem{Base: b, Off: 16 * j})
+		b1 := f.Load(neon.Mem{Base: b, Off: 64 + 16*j})
 		for i, w := range words {
 			for half, high := range []bool{false, true} {
 				p := f.SMull(high, b0, w[0])
@@ -178,7 +193,8 @@ func int8Pairs(file *neon.File, rows int) {
 	f.Again(n, 1, "loop")
 	for i := range rows {
 		for j := range vecs {
-			v, m := f.PairSums(sums[i][2*j], sums[i][2*j+1]), neon.Mem{Base: c, Off: 16 * j}
+			v := f.PairSums(sums[i][2*j], sums[i][2*j+1])
+			m := neon.Mem{Base: c, Off: 16 * j}
 			f.IAddTo(v, f.Load(neon.Mem{Base: from, Off: 16 * j}))
 			f.Store(v, m)
 		}

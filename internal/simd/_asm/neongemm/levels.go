@@ -20,10 +20,20 @@ func writeLevels(file *neon.File, name string, bits int) {
 	f := file.Start("mulBlocks"+name+"_1x16", gemm.BlocksSignature("scales"),
 		"is mulBlocksDot_1x16 for a panel, for 32 values as they are packed, and with scales apart:"+
 			"\n\n\t"+gemm.Levels(bits)+"\n\nIt fetches 8 times for 32 values.")
-	begin, b, mins, c, scales, step := f.Param("a"), f.Param("b"), f.Param("mins"), f.Param("c"),
-		f.Param("scales"), f.Param("step")
-	next, records := f.Param("next"), f.Param("records")
-	a, at, planes, scale, left, quarters := f.R(), f.R(), f.R(), f.R(), f.R(), f.R()
+	begin := f.Param("a")
+	b := f.Param("b")
+	mins := f.Param("mins")
+	c := f.Param("c")
+	scales := f.Param("scales")
+	step := f.Param("step")
+	next := f.Param("next")
+	records := f.Param("records")
+	a := f.R()
+	at := f.R()
+	planes := f.R()
+	scale := f.R()
+	left := f.R()
+	quarters := f.R()
 	f.Constants()
 	k := levels{
 		Func:  f,
@@ -77,9 +87,11 @@ func writeLevels(file *neon.File, name string, bits int) {
 
 // record adds the products of a record to p.
 func (k levels) record(a, at, planes, scale neon.R) {
-	second, start := 16, 32 // bytes of A before the words of high halves, and before where sums begin
+	second := 16
+	start := 32 // bytes of A before the words of high halves, and before where sums begin
 	if k.apart == 2 {
-		second, start = 20, 16
+		second = 20
+		start = 16
 	}
 	var plane []neon.V
 	for i := range k.bits {

@@ -9,7 +9,10 @@ import (
 func packLoop(file *neon.File, name, doc string, vectors int,
 	body func(f *neon.Func) func(x []neon.V) (lines []neon.V)) {
 	f := file.Start(name, gemm.PackSignature, doc)
-	dst, x, stride, n := f.Param("dst"), f.Param("x"), f.Bytes("stride"), f.Param("n")
+	dst := f.Param("dst")
+	x := f.Param("x")
+	stride := f.Bytes("stride")
+	n := f.Param("n")
 	f.Constants()
 	pack := body(f)
 	f.Label("loop")
@@ -33,7 +36,10 @@ func packF32(file *neon.File) {
 func packBF16Wide(file *neon.File) {
 	packLoop(file, "packBF16Wide", gemm.PackBF16Wide, 2,
 		func(f *neon.Func) func([]neon.V) []neon.V {
-			half, one, high, quiet := f.Bits(0x7fff), f.Bits(1), f.Bits(0xffff0000), f.Bits(0x400000)
+			half := f.Bits(0x7fff)
+			one := f.Bits(1)
+			high := f.Bits(0xffff0000)
+			quiet := f.Bits(0x400000)
 			return func(x []neon.V) (lines []neon.V) {
 				for _, v := range x {
 					number := f.Equal(v, v)
@@ -65,7 +71,8 @@ func packInt8Signed(file *neon.File) {
 
 func absMax(file *neon.File) {
 	f := file.Start("absMax", "(x *float32, n int) float32", gemm.AbsMax)
-	x, n := f.Param("x"), f.Param("n")
+	x := f.Param("x")
+	n := f.Param("n")
 	top := f.Vs(2)
 	f.Zero(top[0])
 	f.Zero(top[1])
@@ -85,7 +92,11 @@ func absMax(file *neon.File) {
 
 func turn(file *neon.File) {
 	f := file.Start("turnWords", "(dst, x *float32, ldd, ldx, n int)", gemm.TurnWords)
-	dst, x, ldd, ldx, n := f.Param("dst"), f.Param("x"), f.Bytes("ldd"), f.Bytes("ldx"), f.Param("n")
+	dst := f.Param("dst")
+	x := f.Param("x")
+	ldd := f.Bytes("ldd")
+	ldx := f.Bytes("ldx")
+	n := f.Param("n")
 	f.Shift(n, 1) // blocks of 4 words
 	at := f.R()
 	f.Label("loop")
@@ -95,7 +106,8 @@ func turn(file *neon.File) {
 		rows[i] = f.Load(neon.Mem{Base: at})
 		f.Add(ldx, at)
 	}
-	low, high := f.Turn([4]neon.V(rows[:4])), f.Turn([4]neon.V(rows[4:]))
+	low := f.Turn([4]neon.V(rows[:4]))
+	high := f.Turn([4]neon.V(rows[4:]))
 	for i := range low {
 		f.StoreAll([]neon.V{low[i], high[i]}, neon.Mem{Base: dst})
 		f.Add(ldd, dst)

@@ -53,23 +53,29 @@ func (w width) fill() {
 	TEXT("fill"+w.suffix, NOSPLIT, "func"+signature)
 	Doc(strings.Split("fill"+w.suffix+" "+doc(blocks), "\n")...)
 	Pragma("noescape")
-	words, s := Load(Param("words"), GP64()), Load(Param("s"), GP64())
-	at, n := w.everywhere(Load(Param("counter"), GP32())), Load(Param("n"), GP64())
+	words := Load(Param("words"), GP64())
+	s := Load(Param("s"), GP64())
+	at := w.everywhere(Load(Param("counter"), GP32()))
+	n := Load(Param("n"), GP64())
 	VPADDD(w.order, at, at)
-	m0, m1, next := w.constant(0xD2511F53), w.constant(0xCD9E8D57), w.constant(uint32(w.lanes)<<8)
+	m0 := w.constant(0xD2511F53)
+	m1 := w.constant(0xCD9E8D57)
+	next := w.constant(uint32(w.lanes) << 8)
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
 	Label("turn")
 	g := make([]block, w.groups)
 	field := func(i int) reg.VecVirtual { return w.splat(Mem{Base: s, Disp: 4 * i}) }
-	x2, y0 := field(0), field(1)
+	x2 := field(0)
+	y0 := field(1)
 	for i := range g {
 		p1 := w.times(w.xor(x2, at), m1)
 		VPADDD(next, at, at)
 		g[i][1] = p1
 		g[i][3] = w.times(w.xor(w.high(p1), y0), m0)
 	}
-	z0, z2 := field(2), field(4)
+	z0 := field(2)
+	z2 := field(4)
 	for i := range g {
 		g[i][0], g[i][2] = w.xor(z0, g[i][1]), w.xor(w.high(g[i][3]), z2)
 	}
@@ -78,14 +84,17 @@ func (w width) fill() {
 		g[i][1] = z1
 	}
 	for round := range 7 {
-		k0, k1 := field(5+2*round), field(6+2*round)
+		k0 := field(5 + 2*round)
+		k1 := field(6 + 2*round)
 		for i, c := range g {
-			p0, p1 := w.times(c[0], m0), w.times(c[2], m1)
+			p0 := w.times(c[0], m0)
+			p1 := w.times(c[2], m1)
 			g[i] = block{w.xor3(c[1], k0, w.high(p1)), p1, w.xor3(c[3], k1, w.high(p0)), p0}
 		}
 	}
 	for i, c := range g {
-		a, b := w.shuffle(0x88, c[0], c[1]), w.shuffle(0x88, c[2], c[3])
+		a := w.shuffle(0x88, c[0], c[1])
+		b := w.shuffle(0x88, c[2], c[3])
 		w.store(w.shuffle(0x88, a, b), Mem{Base: words, Disp: 16 * w.lanes * i})
 		w.store(w.shuffle(0xdd, a, b), Mem{Base: words, Disp: 16*w.lanes*i + 8*w.lanes})
 	}
@@ -106,7 +115,8 @@ func (w width) constant(m uint32) reg.VecVirtual {
 }
 
 func (w width) everywhere(x reg.Register) reg.VecVirtual {
-	low, r := XMM(), w.reg()
+	low := XMM()
+	r := w.reg()
 	VMOVD(x, low)
 	VPBROADCASTD(low, r)
 	return r

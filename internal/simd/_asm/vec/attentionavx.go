@@ -45,7 +45,8 @@ func (w width) panels() []panel {
 func (p panel) acc(i, j int) reg.VecPhysical { return p.v(i*p.columns + j) }
 func (p panel) line(j int) reg.VecPhysical   { return p.v(p.tile*p.columns + j) }
 func (p panel) word(i int) reg.VecPhysical {
-	first, all := (p.tile+1)*p.columns, 16*p.lanes/8
+	first := (p.tile + 1) * p.columns
+	all := 16 * p.lanes / 8
 	return p.v(first + i%(all-first))
 }
 
@@ -73,7 +74,8 @@ func strided(base, stride reg.Register, n int) []Mem {
 		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, three)
 		at = append(at, Mem{Base: base, Index: three, Scale: 1}, Mem{Base: base, Index: stride, Scale: 4})
 		if n > 5 {
-			five, seven := GP64(), GP64()
+			five := GP64()
+			seven := GP64()
 			LEAQ(Mem{Base: stride, Index: stride, Scale: 4}, five)
 			LEAQ(Mem{Base: three, Index: stride, Scale: 4}, seven)
 			at = append(at, Mem{Base: base, Index: five, Scale: 1}, Mem{Base: base, Index: three, Scale: 2},
@@ -156,10 +158,15 @@ func (p panel) scores() {
 	} else {
 		p.text("scores"+p.name, scoresSignature, scoresDoc(p.all(), p.ahead()))
 	}
-	s, k, q, keys, next := pointer("s"), pointer("k"), pointer("q"), pointer("keys"), pointer("next")
+	s := pointer("s")
+	k := pointer("k")
+	q := pointer("q")
+	keys := pointer("keys")
+	next := pointer("next")
 	var dim, scale reg.Register
 	if p.words == integers {
-		dim, scale = pointer("words"), pointer("scale")
+		dim = pointer("words")
+		scale = pointer("scale")
 	} else {
 		dim = pointer("dim")
 	}
@@ -169,7 +176,8 @@ func (p panel) scores() {
 	all := strided(k, stride, p.tile)
 	p.tiles(keys, func(tile int, l func(string) string) {
 		p.accumulators(tile, func(_, _ int, a reg.VecPhysical) { p.xor(a, a, a) })
-		line, n := GP64(), GP64()
+		line := GP64()
+		n := GP64()
 		MOVQ(q, line)
 		MOVQ(dim, n)
 		Label(l("term"))
@@ -203,9 +211,15 @@ func (p panel) values() {
 	} else {
 		p.text("values"+p.name, valuesSignature, valuesDoc(p.all(), p.ahead(), "v[i][d]*s[i][j]"))
 	}
-	o, v, s := pointer("o"), pointer("v"), pointer("s")
-	alpha, keys, dim, next := pointer("alpha"), pointer("keys"), pointer("dim"), pointer("next")
-	stride, left := GP64(), GP64()
+	o := pointer("o")
+	v := pointer("v")
+	s := pointer("s")
+	alpha := pointer("alpha")
+	keys := pointer("keys")
+	dim := pointer("dim")
+	next := pointer("next")
+	stride := GP64()
+	left := GP64()
 	MOVQ(dim, stride)
 	SHLQ(U8(2), stride)
 	MOVQ(dim, left)
@@ -216,7 +230,9 @@ func (p panel) values() {
 		p.accumulators(tile, func(i, j int, a reg.VecPhysical) {
 			VMULPS(Mem{Base: o, Disp: i*p.step() + j*p.bytes()}, p.line(j), a)
 		})
-		row, line, n := GP64(), GP64(), GP64()
+		row := GP64()
+		line := GP64()
+		n := GP64()
 		MOVQ(v, row)
 		MOVQ(s, line)
 		MOVQ(keys, n)
@@ -242,13 +258,17 @@ func (p panel) softmax() {
 	lanes := strconv.Itoa(p.all())
 	p.text("softmax"+p.name, "(s, top, sum, alpha *float32, keys int)",
 		softmaxDoc(lanes, "s is [keys, "+lanes+"]."))
-	s, top, sum, alpha := pointer("s"), pointer("top"), pointer("sum"), pointer("alpha")
+	s := pointer("s")
+	top := pointer("top")
+	sum := pointer("sum")
+	alpha := pointer("alpha")
 	keys := pointer("keys")
 	var m []Op
 	for j := range p.columns {
 		m = append(m, p.load(p.column(top, j)))
 	}
-	line, n := GP64(), GP64()
+	line := GP64()
+	n := GP64()
 	MOVQ(s, line)
 	MOVQ(keys, n)
 	Label("max")

@@ -35,9 +35,15 @@ func (p armPanel) row(m neon.Mem) []neon.V {
 // scores writes the products of a block of keys with a panel of queries.
 func (p armPanel) scores() {
 	p.text("scores"+p.name, scoresSignature, scoresDoc(4*p.columns, 4))
-	s, key, q, keys, dim, next := p.Param("s"), p.Param("k"), p.Param("q"), p.Param("keys"),
-		p.Param("dim"), p.Param("next")
-	stride, line, n := p.R(), p.R(), p.R()
+	s := p.Param("s")
+	key := p.Param("k")
+	q := p.Param("q")
+	keys := p.Param("keys")
+	dim := p.Param("dim")
+	next := p.Param("next")
+	stride := p.R()
+	line := p.R()
+	n := p.R()
 	p.Move(dim, stride)
 	p.Shift(stride, 2)
 	rows := []neon.R{key}
@@ -94,9 +100,17 @@ func (p armPanel) tiles(n neon.R, body func(tile int, label func(string) string)
 // values writes the product of a block of values with the weights of a panel of queries.
 func (p armPanel) values() {
 	p.text("values"+p.name, valuesSignature, valuesDoc(4*p.columns, 4, "v[i][d]*s[i][j]"))
-	o, v, s, alpha, keys, dim, next := p.Param("o"), p.Param("v"), p.Param("s"), p.Param("alpha"),
-		p.Param("keys"), p.Param("dim"), p.Param("next")
-	stride, row, line, n := p.R(), p.R(), p.R(), p.R()
+	o := p.Param("o")
+	v := p.Param("v")
+	s := p.Param("s")
+	alpha := p.Param("alpha")
+	keys := p.Param("keys")
+	dim := p.Param("dim")
+	next := p.Param("next")
+	stride := p.R()
+	row := p.R()
+	line := p.R()
+	n := p.R()
 	p.Move(dim, stride)
 	p.Shift(stride, 2)
 	p.tiles(dim, func(tile int, l func(string) string) {
@@ -142,9 +156,15 @@ func (p armPanel) values() {
 func (a *arm) softmax() {
 	a.text("softmax", "(s, top, sum, alpha *float32, keys, lanes int)",
 		softmaxDoc("lanes", "s is [keys, lanes], lanes a multiple of 8."))
-	s, top, sum, alpha := a.Param("s"), a.Param("top"), a.Param("sum"), a.Param("alpha")
-	keys, lanes := a.Param("keys"), a.Param("lanes")
-	stride, line, n := a.R(), a.R(), a.R()
+	s := a.Param("s")
+	top := a.Param("top")
+	sum := a.Param("sum")
+	alpha := a.Param("alpha")
+	keys := a.Param("keys")
+	lanes := a.Param("lanes")
+	stride := a.R()
+	line := a.R()
+	n := a.R()
 	a.Move(lanes, stride)
 	a.Shift(stride, 2)
 	e := kernels{a}.newExp2(exp2Coefficients)
@@ -169,7 +189,8 @@ func (a *arm) softmax() {
 			a.MaxNaNTo(m[j], v)
 		}
 		end("max")
-		before, total := pair(top), pair(sum)
+		before := pair(top)
+		total := pair(sum)
 		shrink := make([]neon.V, 2)
 		for j := range m {
 			shrink[j] = a.v(e.of(a.FSub(before[j], m[j])))

@@ -241,7 +241,8 @@ func (w width) scale(x Op, n any) Op {
 		VSCALEFPS(n.(Op), x, r)
 		return r
 	}
-	i, half := w.reg(), w.reg()
+	i := w.reg()
+	half := w.reg()
 	VCVTPS2DQ(n.(Op), i)
 	VPSRAD(U8(1), i, half)
 	VPSUBD(half, i, i)
@@ -278,7 +279,8 @@ func (w width) reduce(line []Op, op func(...Op)) Op {
 	} else {
 		op(line[1], line[0], y)
 	}
-	x, t := XMM(), XMM()
+	x := XMM()
+	t := XMM()
 	VEXTRACTF128(U8(1), y, x)
 	op(x, y.AsX(), x)
 	VMOVHLPS(x, x, t)

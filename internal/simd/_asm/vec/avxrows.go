@@ -12,10 +12,13 @@ import (
 
 // leaders: what equals the maximum is rare, so it is counted outside the loop's straight path.
 func (w width) leaders() {
-	x, n := pointer("x"), pointer("n")
+	x := pointer("x")
+	n := pointer("n")
 	top := w.splat("top")
 	second := w.k(math.Inf(-1))
-	count, first, at := GP64(), GP64(), GP64()
+	count := GP64()
+	first := GP64()
+	at := GP64()
 	XORQ(count, count)
 	MOVQ(I32(-1), first)
 	XORQ(at, at)
@@ -31,7 +34,8 @@ func (w width) leaders() {
 		KMOVW(k, mask)
 		XORL(U32(0xffff), mask)
 	} else {
-		equal, rest := w.reg(), w.reg()
+		equal := w.reg()
+		rest := w.reg()
 		VCMPPS(U8(0), top, v, equal)
 		VBLENDVPS(equal, second, v, rest)
 		VMAXPS(rest, second, second)
@@ -54,7 +58,8 @@ func (w width) leaders() {
 	avx.Return()
 
 	Label("equal")
-	many, place := GP32(), GP32()
+	many := GP32()
+	place := GP32()
 	POPCNTL(mask, many)
 	ADDQ(many.As64(), count)
 	TESTQ(first, first)
@@ -67,12 +72,16 @@ func (w width) leaders() {
 
 // transposed has 8 lanes in all widths: pairs, then quads of rows, then halves.
 func (w width) transposed() {
-	dst, src := pointer("dst"), pointer("src")
-	dstStride, srcStride := pointer("dstStride"), pointer("srcStride")
+	dst := pointer("dst")
+	src := pointer("src")
+	dstStride := pointer("dstStride")
+	srcStride := pointer("srcStride")
 	scale := w.load(Mem{Base: pointer("scale")})
 	blocks := pointer("blocks")
-	from, to := strided(src, srcStride, 8), strided(dst, dstStride, 8)
-	dstStep, srcStep := pointer("dstStep"), pointer("srcStep")
+	from := strided(src, srcStride, 8)
+	to := strided(dst, dstStride, 8)
+	dstStep := pointer("dstStep")
+	srcStep := pointer("srcStep")
 	w.repeat(blocks, func() {
 		var r, t [8]Op
 		for i := range r {
@@ -91,7 +100,8 @@ func (w width) transposed() {
 			}
 		}
 		for j := range 4 {
-			low, high := w.reg(), w.reg()
+			low := w.reg()
+			high := w.reg()
 			VPERM2F128(U8(0x20), r[j+4], r[j], low)
 			VPERM2F128(U8(0x31), r[j+4], r[j], high)
 			VMOVUPS(low, to[j])

@@ -21,10 +21,13 @@ func bf16() {
 		"for i := range pairs { for j := range 16*width {\n\tdst[i][j].lo, dst[i][j].hi = "+
 			"bfloat16(x[2*i][j]), bfloat16(x[2*i+1][j])\n} }\n\n"+
 			"Rows of both are 16*width long. dst may be x.")
-	dst, x := pointer("dst"), pointer("x")
-	pairs, width := pointer("pairs"), pointer("width")
+	dst := pointer("dst")
+	x := pointer("x")
+	pairs := pointer("pairs")
+	width := pointer("width")
 	VMOVUPS(interleave(), reg.Z3)
-	stride, column := GP64(), GP64()
+	stride := GP64()
+	column := GP64()
 	MOVQ(width, stride)
 	SHLQ(U8(6), stride)
 	Label("pair")

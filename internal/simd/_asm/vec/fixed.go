@@ -40,9 +40,11 @@ func (w width) round(x Mem, scale Op) Op {
 func lowHalves(name string, turns bool) Mem {
 	m := GLOBL(name, attr.RODATA|attr.NOPTR)
 	for i := range 16 {
-		low, high := 4*i, 4*i+2
+		low := 4 * i
+		high := 4*i + 2
 		if turns {
-			low, high = 2*i, 32+2*i
+			low = 2 * i
+			high = 32 + 2*i
 		}
 		DATA(4*i, U32(uint32(low)|uint32(high)<<16))
 	}
@@ -55,14 +57,19 @@ func (w width) fixRows() {
 		"for i := range rows {\n\tm := max(1e-30, abs(x[i][j]) for j in range 16*lines)\n\tscale[i] = "+
 			"m*unit\n\tfor j := range 16*lines { dst[i][j] = int16(x[i][j]*(limit/m)) }\n}\n\n"+
 			"Rounded to nearest even. A row of dst is 8*lines words.")
-	dst, scales, x := pointer("dst"), pointer("scale"), pointer("x")
-	rows, lines := pointer("rows"), pointer("lines")
-	limit, unit := Load(Param("limit"), XMM()), Load(Param("unit"), XMM())
+	dst := pointer("dst")
+	scales := pointer("scale")
+	x := pointer("x")
+	rows := pointer("rows")
+	lines := pointer("lines")
+	limit := Load(Param("limit"), XMM())
+	unit := Load(Param("unit"), XMM())
 	least := XMM()
 	VMOVSS(single(math.Float32bits(leastFixed)), least)
 	bits := w.spread(0x7fffffff)
 	order := w.load(lowHalves("after", false))
-	at, n := GP64(), GP64()
+	at := GP64()
+	n := GP64()
 	Label("row")
 	m := w.zero()
 	MOVQ(x, at)
@@ -75,7 +82,8 @@ func (w width) fixRows() {
 	avx.Again(n, "max")
 	lane := topBits(m)
 	VMAXSS(lane, least, lane) // NaN stays
-	scale, quotient := XMM(), XMM()
+	scale := XMM()
+	quotient := XMM()
 	VMULSS(unit, lane, scale)
 	VMOVSS(scale, Mem{Base: scales})
 	ADDQ(U8(4), scales)
@@ -105,7 +113,8 @@ func (w width) fixRows() {
 
 // topBits is the largest of a register's words.
 func topBits(m reg.VecVirtual) reg.VecVirtual {
-	y, lane := YMM(), XMM()
+	y := YMM()
+	lane := XMM()
 	VEXTRACTI64X4(U8(1), m, y)
 	VPMAXUD(m.AsY(), y, y)
 	VEXTRACTI128(U8(1), y, lane)
@@ -126,11 +135,16 @@ func (w width) fixLanes() {
 			"\tfor i := range pairs { dst[i][j].lo, dst[i][j].hi = int16(x[2*i][j]*(limit/m)), "+
 			"int16(x[2*i+1][j]*(limit/m)) }\n}\n\n"+
 			"Rounded to nearest even. Rows of both are stride bytes apart.")
-	dst, scales, x := pointer("dst"), pointer("scale"), pointer("x")
-	pairs, stride := pointer("pairs"), pointer("stride")
-	limit, unit := w.splat("limit"), w.splat("unit")
+	dst := pointer("dst")
+	scales := pointer("scale")
+	x := pointer("x")
+	pairs := pointer("pairs")
+	stride := pointer("stride")
+	limit := w.splat("limit")
+	unit := w.splat("unit")
 	bits := w.spread(0x7fffffff)
-	at, n := GP64(), GP64()
+	at := GP64()
+	n := GP64()
 	m := w.zero()
 	MOVQ(x, at)
 	MOVQ(pairs, n)
@@ -169,11 +183,17 @@ func (w width) softmaxFixed() {
 			"exp2(s[2*i+1][j]*scale[j]-m)\n\t\tsum[j] += a + b\n\t\ts[i][j].lo, s[i][j].hi = bfloat16(a), "+
 			"bfloat16(b)\n\t}\n}\n\n"+
 			"Rows of s are stride bytes apart. exp2 is 0 below 2^-127, and good to 8e-5.")
-	s, scale, top := pointer("s"), pointer("scale"), pointer("top")
-	sum, alpha := pointer("sum"), pointer("alpha")
-	pairs, stride := pointer("pairs"), pointer("stride")
-	m, odd := w.k(math.Inf(-1)), w.k(math.Inf(-1)) // two, as each waits for the one before
-	line, n := GP64(), GP64()
+	s := pointer("s")
+	scale := pointer("scale")
+	top := pointer("top")
+	sum := pointer("sum")
+	alpha := pointer("alpha")
+	pairs := pointer("pairs")
+	stride := pointer("stride")
+	m := w.k(math.Inf(-1))
+	odd := w.k(math.Inf(-1)) // two, as each waits for the one before
+	line := GP64()
+	n := GP64()
 	MOVQ(s, line)
 	MOVQ(pairs, n)
 	Label("max")
@@ -181,7 +201,8 @@ func (w width) softmaxFixed() {
 	VMAXPS(Mem{Base: line, Index: stride, Scale: 1}, odd, odd)
 	LEAQ(Mem{Base: line, Index: stride, Scale: 2}, line)
 	avx.Again(n, "max")
-	unit, before := w.load(Mem{Base: scale}), w.load(Mem{Base: top})
+	unit := w.load(Mem{Base: scale})
+	before := w.load(Mem{Base: top})
 	m = w.max(w.mul(w.max(m, odd), unit), before)
 	a := kernels{w}.newExp2(exp2Coefficients).of(w.sub(before, m))
 	VMOVUPS(m, Mem{Base: top})

@@ -166,7 +166,9 @@ func (k kernels) functions() {
 	} {
 		k.text(f.name, "(dst, x *float32, n int)",
 			"for i := range n { "+f.doc+" }\n\nn is a multiple of 16.")
-		dst, x, n := k.pointer("dst"), k.pointer("x"), k.pointer("n")
+		dst := k.pointer("dst")
+		x := k.pointer("x")
+		n := k.pointer("n")
 		if f.constants != nil {
 			k.keepExp(f.constants...)
 		}

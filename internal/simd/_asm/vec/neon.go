@@ -45,7 +45,8 @@ func (a *arm) perLine() int { return 4 }
 func (a *arm) repeat(n Op, body func()) { a.Repeat(n.(neon.R), "loop", body) }
 
 func (a *arm) line(body func(i int, at func(Op) Op)) {
-	a.read, a.written = map[Op][]neon.V{}, nil
+	a.read = map[Op][]neon.V{}
+	a.written = nil
 	for i := range a.perLine() {
 		body(i, func(p Op) Op { return part{p.(neon.R), i} })
 	}
@@ -73,7 +74,8 @@ func (a *arm) stream(n Op, pointers []Op, body func(at func(Op) Op)) {
 }
 
 func (a *arm) rows(rows, n Op, places, strides []Op, begin func(), column func(line lineFunc)) {
-	at, left := map[Op]Op{}, a.R()
+	at := map[Op]Op{}
+	left := a.R()
 	for _, p := range places {
 		at[p] = a.R()
 	}
@@ -229,14 +231,21 @@ func (a *arm) power(t, p Op) Op { return a.FMul(a.v(p), a.Left(a.v(t), 23)) }
 
 // leaders counts what equals the maximum one by one, beside the loop.
 func (a *arm) leaders() {
-	x, n, top := a.Param("x"), a.Param("n"), a.Splat("top")
-	count, first, at, any, lane := a.R(), a.R(), a.R(), a.R(), a.R()
+	x := a.Param("x")
+	n := a.Param("n")
+	top := a.Splat("top")
+	count := a.R()
+	first := a.R()
+	at := a.R()
+	any := a.R()
+	lane := a.R()
 	a.Set(0, count)
 	a.Set(-1, first)
 	a.Set(0, at)
 	second := a.all(math.Inf(-1))
 	a.Each(n, 16, func() {
-		line, equal := a.Vs(4), [4]neon.V{}
+		line := a.Vs(4)
+		equal := [4]neon.V{}
 		a.LoadAll(neon.Mem{Base: x}, line)
 		for i, v := range line {
 			equal[i] = a.Equal(v, top)
@@ -265,10 +274,16 @@ func (a *arm) leaders() {
 }
 
 func (a *arm) transposed() {
-	dst, src, factors := a.Param("dst"), a.Param("src"), a.Param("scale")
-	dstStride, srcStride, dstStep, srcStep := a.Param("dstStride"), a.Param("srcStride"),
-		a.Param("dstStep"), a.Param("srcStep")
-	blocks, from, to := a.Param("blocks"), a.R(), a.R()
+	dst := a.Param("dst")
+	src := a.Param("src")
+	factors := a.Param("scale")
+	dstStride := a.Param("dstStride")
+	srcStride := a.Param("srcStride")
+	dstStep := a.Param("dstStep")
+	srcStep := a.Param("srcStep")
+	blocks := a.Param("blocks")
+	from := a.R()
+	to := a.R()
 	scale := a.Vs(2)
 	a.LoadAll(neon.Mem{Base: factors}, scale)
 	a.Repeat(blocks, "loop", func() {
@@ -284,7 +299,8 @@ func (a *arm) transposed() {
 			}
 		}
 		for _, half := range rows {
-			top, bottom := a.Turn([4]neon.V(half[:4])), a.Turn([4]neon.V(half[4:]))
+			top := a.Turn([4]neon.V(half[:4]))
+			bottom := a.Turn([4]neon.V(half[4:]))
 			for j := range top {
 				a.StorePair(top[j], bottom[j], neon.Mem{Base: to})
 				a.Add(dstStride, to)

@@ -36,14 +36,16 @@ const inTurn = "\n\nn is a multiple of 16. Lane i%16 has its own sum; then lane 
 
 func (k kernels) sums() {
 	k.text("sum", "(x *float32, n int) float32", "for i := range n { s += x[i] }; return s"+inTurn)
-	x, n := k.pointer("x"), k.pointer("n")
+	x := k.pointer("x")
+	n := k.pointer("n")
 	acc := k.zeros()
 	k.lines(n, []Op{x}, func(i int, at func(Op) Op) { k.addTo(acc[i], at(x)) })
 	k.ret(k.sum(acc))
 
 	k.text("sumSquares", "(x *float32, n int, mean float32) float32",
 		"for i := range n { s += (x[i]-mean)*(x[i]-mean) }; return s"+inTurn)
-	x, n = k.pointer("x"), k.pointer("n")
+	x = k.pointer("x")
+	n = k.pointer("n")
 	mean := k.splat("mean")
 	acc = k.zeros()
 	k.lines(n, []Op{x}, func(i int, at func(Op) Op) {
@@ -58,8 +60,10 @@ func (k kernels) logits() {
 		"for i := range n { x[i] = (x[i]+bias[i])*scale; top = max(top, x[i]) }; return top\n\n"+
 			"n is a multiple of 16. bias advances by step bytes for each 16. The "+
 			"maximum is undefined if x has NaN.")
-	x, n := k.pointer("x"), k.pointer("n")
-	bias, step := k.pointer("bias"), k.pointer("step")
+	x := k.pointer("x")
+	n := k.pointer("n")
+	bias := k.pointer("bias")
+	step := k.pointer("step")
 	scale := k.splat("scale")
 	acc := k.all(math.Inf(-1))
 	k.lines(n, []Op{x}, func(i int, at func(Op) Op) {
@@ -78,8 +82,10 @@ const shifted = "d := x[i]-top; e := exp(c*d)"
 func (k kernels) sumExp() {
 	k.text("sumExp", "(x *float32, n int, c, top float32) float32",
 		"for i := range n { "+shifted+"; s += e }; return s"+inTurn)
-	x, n := k.pointer("x"), k.pointer("n")
-	c, top := k.splat("c"), k.splat("top")
+	x := k.pointer("x")
+	n := k.pointer("n")
+	c := k.splat("c")
+	top := k.splat("top")
 	acc := k.zeros()
 	k.keepExp(-104)
 	k.lines(n, []Op{x}, func(i int, at func(Op) Op) {
@@ -91,9 +97,12 @@ func (k kernels) sumExp() {
 func (k kernels) sumExps() {
 	k.text("sumExps", "(x *float32, n int, c, top float32) (s, t float32)",
 		"for i := range n { d := x[i]-top; s += exp(d); t += exp(c*d) }; return s, t"+inTurn)
-	x, n := k.pointer("x"), k.pointer("n")
-	c, top := k.splat("c"), k.splat("top")
-	acc, powers := k.zeros(), k.zeros()
+	x := k.pointer("x")
+	n := k.pointer("n")
+	c := k.splat("c")
+	top := k.splat("top")
+	acc := k.zeros()
+	powers := k.zeros()
 	k.keepExp(-104)
 	k.lines(n, []Op{x}, func(i int, at func(Op) Op) {
 		d := k.sub(k.load(at(x)), top)
@@ -112,13 +121,15 @@ func (k kernels) sumExpDot(name, signature, factor string) {
 	}
 	k.text(name, signature,
 		"for i := range n { "+doc+"; e := exp(d); s += e; t += e*d }; return s, t"+inTurn)
-	x, n := k.pointer("x"), k.pointer("n")
+	x := k.pointer("x")
+	n := k.pointer("n")
 	var c Op
 	if factor != "" {
 		c = k.splat(factor)
 	}
 	top := k.splat("top")
-	acc, dot := k.zeros(), k.zeros()
+	acc := k.zeros()
+	dot := k.zeros()
 	k.keepExp(-104)
 	k.lines(n, []Op{x}, func(i int, at func(Op) Op) {
 		d := k.shifted(at(x), c, top)
@@ -132,8 +143,11 @@ func (k kernels) sumExpDot(name, signature, factor string) {
 func (k kernels) weights() {
 	k.text("weights", "(dst, x *float32, n int, c, top float32)",
 		"for i := range n { "+shifted+"; dst[i] = e }\n\nn is a multiple of 16.")
-	dst, x, n := k.pointer("dst"), k.pointer("x"), k.pointer("n")
-	c, top := k.splat("c"), k.splat("top")
+	dst := k.pointer("dst")
+	x := k.pointer("x")
+	n := k.pointer("n")
+	c := k.splat("c")
+	top := k.splat("top")
 	k.keepExp(-104)
 	k.each(n, []Op{dst, x}, func(at func(Op) Op) {
 		k.store(k.value(k.exp(k.shifted(at(x), c, top), nil)), at(dst))
@@ -155,10 +169,15 @@ func (k kernels) normalize() {
 		"float32)",
 		"for i := range n { dst[i] = (x[i]-mean)*inverse*scale[i] + shift[i] }\n\n"+
 			"n is a multiple of 16. scale and shift advance by their steps, in bytes, for each 16.")
-	dst, x, n := k.pointer("dst"), k.pointer("x"), k.pointer("n")
-	scale, shift := k.pointer("scale"), k.pointer("shift")
-	scaleStep, shiftStep := k.pointer("scaleStep"), k.pointer("shiftStep")
-	mean, inverse := k.splat("mean"), k.splat("inverse")
+	dst := k.pointer("dst")
+	x := k.pointer("x")
+	n := k.pointer("n")
+	scale := k.pointer("scale")
+	shift := k.pointer("shift")
+	scaleStep := k.pointer("scaleStep")
+	shiftStep := k.pointer("shiftStep")
+	mean := k.splat("mean")
+	inverse := k.splat("inverse")
 	k.lines(n, []Op{dst, x}, func(i int, at func(Op) Op) {
 		v := k.mul(k.sub(k.load(at(x)), mean), inverse)
 		k.store(k.fma(v, k.load(at(scale)), k.load(at(shift))), at(dst))
@@ -173,7 +192,10 @@ func (k kernels) normalize() {
 func (k kernels) modulate() {
 	k.text("modulate", "(x, scale, shift *float32, n int)",
 		"for i := range n { x[i] = x[i]*(1+scale[i]) + shift[i] }\n\nn is a multiple of 16.")
-	x, scale, shift, n := k.pointer("x"), k.pointer("scale"), k.pointer("shift"), k.pointer("n")
+	x := k.pointer("x")
+	scale := k.pointer("scale")
+	shift := k.pointer("shift")
+	n := k.pointer("n")
 	one := k.k(1)
 	k.stream(n, []Op{x, scale, shift}, func(at func(Op) Op) {
 		a := k.add(k.load(at(scale)), one)
@@ -186,8 +208,11 @@ func (k kernels) affine() {
 	k.text("affine", "(dst, x, scale, shift *float32, n, pixels int)",
 		"for p := range pixels { for i := range n { dst[p*n+i] = x[p*n+i]*scale[i] + shift[i] } }\n\nn "+
 			"is a multiple of 16; each operation rounds.")
-	dst, x := k.pointer("dst"), k.pointer("x")
-	scale, shift, n := k.pointer("scale"), k.pointer("shift"), k.pointer("n")
+	dst := k.pointer("dst")
+	x := k.pointer("x")
+	scale := k.pointer("scale")
+	shift := k.pointer("shift")
+	n := k.pointer("n")
 	pixels := k.pointer("pixels")
 	k.rows(pixels, n, []Op{x, dst, scale, shift}, []Op{n, n}, func() {}, func(line lineFunc) {
 		line(func(_ int, at func(Op) Op) {
@@ -200,7 +225,10 @@ func (k kernels) affine() {
 func (k kernels) elementwise() {
 	k.text("mulAdd", "(dst, x, y *float32, n int)",
 		"for i := range n { dst[i] += x[i]*y[i] }\n\nn is a multiple of 16.")
-	dst, x, y, n := k.pointer("dst"), k.pointer("x"), k.pointer("y"), k.pointer("n")
+	dst := k.pointer("dst")
+	x := k.pointer("x")
+	y := k.pointer("y")
+	n := k.pointer("n")
 	k.stream(n, []Op{dst, x, y}, func(at func(Op) Op) {
 		k.store(k.fma(k.load(at(y)), k.load(at(x)), k.load(at(dst))), at(dst))
 	})
@@ -216,7 +244,9 @@ func (k kernels) elementwise() {
 	} {
 		k.text(f.name, "(dst, x *float32, n int)",
 			"for i := range n { "+f.doc+" }\n\nn is a multiple of 16.")
-		dst, x, n := k.pointer("dst"), k.pointer("x"), k.pointer("n")
+		dst := k.pointer("dst")
+		x := k.pointer("x")
+		n := k.pointer("n")
 		k.stream(n, []Op{dst, x}, func(at func(Op) Op) {
 			k.store(f.op(k.load(at(dst)), k.load(at(x))), at(dst))
 		})
@@ -228,13 +258,19 @@ func (k kernels) rotate() {
 	k.text("rotate", "(dst, x, cos, sin *float32, half int)",
 		"for i := range half {\n\ta, b := x[i], x[i+half]\n\tdst[i], dst[i+half] = a*cos[i]-b*sin[i], "+
 			"a*sin[i]+b*cos[i]\n}\n\nhalf is a multiple of the width.")
-	dst, x := k.pointer("dst"), k.pointer("x")
-	cos, sin, half := k.pointer("cos"), k.pointer("sin"), k.pointer("half")
+	dst := k.pointer("dst")
+	x := k.pointer("x")
+	cos := k.pointer("cos")
+	sin := k.pointer("sin")
+	half := k.pointer("half")
 	beyond := k.beyond(half)
-	dst2, x2 := beyond(dst), beyond(x)
+	dst2 := beyond(dst)
+	x2 := beyond(x)
 	k.each(half, []Op{dst, x, cos, sin}, func(at func(Op) Op) {
-		a, b := k.load(at(x)), k.load(at(x2))
-		c, s := k.load(at(cos)), k.load(at(sin))
+		a := k.load(at(x))
+		b := k.load(at(x2))
+		c := k.load(at(cos))
+		s := k.load(at(sin))
 		k.store(k.fms(a, c, k.mul(b, s)), at(dst))
 		k.store(k.fma(a, s, k.mul(b, c)), at(dst2))
 	})
@@ -246,7 +282,10 @@ func (k kernels) columns() {
 	const tail = "\n\nFor i in 0..15; the pixels are stride bytes apart."
 	k.text("columnSums", "(dst, x *float32, stride, pixels int)",
 		"for p := range pixels { dst[i] += x[p][i] }, from 0"+tail)
-	dst, x, stride, n := k.pointer("dst"), k.pointer("x"), k.pointer("stride"), k.pointer("pixels")
+	dst := k.pointer("dst")
+	x := k.pointer("x")
+	stride := k.pointer("stride")
+	n := k.pointer("pixels")
 	acc := k.zeros()
 	k.repeat(n, func() {
 		k.line(func(i int, at func(Op) Op) { k.addTo(acc[i], at(x)) })
@@ -257,7 +296,10 @@ func (k kernels) columns() {
 
 	k.text("columnSquares", "(dst, x, mean *float32, stride, pixels int)",
 		"for p := range pixels { d := x[p][i]-mean[i]; dst[i] += d*d }, from 0"+tail)
-	dst, x, stride, n = k.pointer("dst"), k.pointer("x"), k.pointer("stride"), k.pointer("pixels")
+	dst = k.pointer("dst")
+	x = k.pointer("x")
+	stride = k.pointer("stride")
+	n = k.pointer("pixels")
 	m := k.pointer("mean")
 	acc = k.zeros()
 	var mean []Op

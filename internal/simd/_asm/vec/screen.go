@@ -25,15 +25,22 @@ func (k kernels) screens() {
 			"Nothing compares with NaN."
 	}
 	k.text("above", "(set *uint16, x *float32, least float32, n int)", doc("x[i] > least"))
-	set, x, least, n := k.pointer("set"), k.pointer("x"), k.splat("least"), k.pointer("n")
+	set := k.pointer("set")
+	x := k.pointer("x")
+	least := k.splat("least")
+	n := k.pointer("n")
 	k.greater(set, n, []Op{x}, func(at func(Op) Op) (a, b Op) { return at(x), least })
 
 	k.text("race", "(set *uint16, x *float32, words *uint32, least float32, n int)",
 		doc("x[i] > Luck(words[i]) + least"))
-	set, x = k.pointer("set"), k.pointer("x")
+	set = k.pointer("set")
+	x = k.pointer("x")
 	words := k.pointer("words")
-	least, n = k.splat("least"), k.pointer("n")
-	one, unit, slope := k.word(1<<24), k.word(151<<23), k.k(math.Ln2/(1<<23))
+	least = k.splat("least")
+	n = k.pointer("n")
+	one := k.word(1 << 24)
+	unit := k.word(151 << 23)
+	slope := k.k(math.Ln2 / (1 << 23))
 	k.greater(set, n, []Op{x, words}, func(at func(Op) Op) (a, b Op) {
 		t := k.float(k.isub(one, k.right(k.load(at(words)), 8)))
 		return at(x), k.add(k.mul(k.float(k.isub(t, unit)), slope), least)

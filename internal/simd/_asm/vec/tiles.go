@@ -16,8 +16,10 @@ func (k kernels) tiles() {
 	k.text("fetchRows", "(x *float32, ldx, rows, cols int)",
 		"for i := range rows { for j := 0; j < cols; j += 16 { fetch(x[i][j]) } }\n\nA fetch asks for a "+
 			"cache line and waits for nothing.")
-	x, ldx := k.pointer("x"), k.pointer("ldx")
-	rows, cols := k.pointer("rows"), k.pointer("cols")
+	x := k.pointer("x")
+	ldx := k.pointer("ldx")
+	rows := k.pointer("rows")
+	cols := k.pointer("cols")
 	k.rows(rows, cols, []Op{x}, []Op{ldx}, func() {}, func(line lineFunc) {
 		line(func(i int, at func(Op) Op) {
 			if i == 0 {
@@ -32,7 +34,8 @@ func (k kernels) tiles() {
 			"16.")
 	tile, x := k.pointer("tile"), k.pointer("x")
 	ldt, ldx := k.pointer("ldt"), k.pointer("ldx")
-	rows, cols = k.pointer("rows"), k.pointer("cols")
+	rows = k.pointer("rows")
+	cols = k.pointer("cols")
 	k.rows(rows, cols, []Op{tile, x}, []Op{ldt, ldx}, func() {}, func(line lineFunc) {
 		line(func(_ int, at func(Op) Op) { k.store(k.mul(k.load(at(tile)), at(x)), at(tile)) })
 	})
@@ -59,7 +62,8 @@ func (k kernels) tiles() {
 			"* col[j] } }\n\ntile and offset hold int32; cols is a multiple of 16.")
 	tile, row, col := k.pointer("tile"), k.pointer("row"), k.pointer("col")
 	offset, ldt := k.pointer("offset"), k.pointer("ldt")
-	rows, cols = k.pointer("rows"), k.pointer("cols")
+	rows = k.pointer("rows")
+	cols = k.pointer("cols")
 	var factor Op
 	k.rows(rows, cols, []Op{tile, col, offset}, []Op{ldt}, func() { factor = k.spreadNext(row) },
 		func(line lineFunc) {
