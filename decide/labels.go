@@ -17,7 +17,7 @@ import (
 	"unmask/model"
 )
 
-// Query is a place in a sequence, and the labels of which one stands there.
+// Query is a place in a sequence, and the labels that may stand there.
 type Query struct {
 	// Tokens are a sequence with one mask at Position. A label of several tokens takes further
 	// masks: ScoreLabels puts them after the first one or, where the model has sequences of one
@@ -29,11 +29,11 @@ type Query struct {
 	Labels [][]int32
 }
 
-// LabelScores is what a model says of a query's labels.
+// LabelScores are a model's probabilities of a query's labels.
 type LabelScores struct {
-	// LogP are the log-probabilities of the labels in nats, among all that the model may write
-	// there. Where a label of the query has several tokens, LogP is that of the chain rule from left
-	// to right over as many masks (likelihood.Measure), and special tokens are among the outcomes too.
+	// LogP are the log-probabilities of the labels in nats, among all that the model may write there.
+	// Where a label of the query has several tokens, LogP is that of the chain rule from left to
+	// right over as many masks (likelihood.Measure), and special tokens are among the outcomes too.
 	LogP []float64
 
 	// Passes counts the sequences that went through the model.

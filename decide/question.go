@@ -290,7 +290,7 @@ func readEntry(d *json.Decoder) (o Option, err error) {
 	return o, err
 }
 
-// State is what questions are about.
+// State is the text that questions are about.
 type State struct {
 	Text string
 

@@ -163,9 +163,10 @@ func (h *Hub) sendLastOver() error {
 // errKilled ends a hub or a worker that a test killed.
 var errKilled = errors.New("killed")
 
-// Run makes what the run still lacks, with this machine and all workers that join, and returns when
-// every output is in the store. An error of the store, such as of a full disk, ends it; the same
-// call goes on. If an output of this machine turns out to be wrong, that is an error too.
+// Run makes the outputs that the store still lacks, with this machine and all workers that join,
+// and returns when every output is in the store. An error of the store, such as a full disk, ends
+// it, and the same call made again continues. If an output of this machine turns out to be wrong,
+// that is an error too.
 func (h *Hub) Run(ctx context.Context, r Run) error {
 	pending := r.Store.Pending(r.N)
 	if len(pending) == 0 {

@@ -220,7 +220,7 @@ func (s *session) maxSentUnits() int {
 	return min(n, s.hub.o.Queue)
 }
 
-// jobTime is how long a worker's jobs take at its speed, unless there are too few of them.
+// jobTime is how long the units that a worker takes at once keep it busy, at its speed so far.
 const jobTime = 30 * time.Second
 
 // jobLimit is the number of units that a worker takes at once: half a minute's work, but few enough

@@ -15,11 +15,11 @@ type Budget struct {
 	*work
 }
 
-// work is what all parts of a compilation share.
+// work is the budget that all parts of a compilation share.
 type work struct {
 	ctx context.Context
 
-	// left is what remains of maxWork.
+	// left is the part of maxWork that remains.
 	left int
 
 	// nextPause is what is left when other goroutines get the processor next.

@@ -240,7 +240,7 @@ func (m *minimizer) result() *DFA {
 	return out
 }
 
-// numbering gives what is reached consecutive numbers.
+// numbering gives consecutive numbers to the states in the order in which they are reached.
 type numbering struct {
 	numbers []int32 // -1: not reached
 	order   []int32 // what was reached, by its number

@@ -93,7 +93,8 @@ func unreadKeys(keys map[string]json.RawMessage, path string, listed []string) s
 		": ignored, as in the authors' program, which never reads it"
 }
 
-// checkPlain returns an error for a value of `plain` that no network computes.
+// checkPlain returns an error if config.json has another value for a key of `plain` than the only
+// one that any network here computes.
 func (s *Source) checkPlain() error {
 	if err := RequireValues(s.object(""), "", plain); err != nil {
 		return fmt.Errorf("config.json: %w", err)

@@ -409,7 +409,7 @@ func (q *Pass) KV(layer int) (k, v *tensor.Dense) {
 	return p.scratch.K[i], p.scratch.V[i]
 }
 
-// State returns tensor i of what is kept for each sequence, [places, width]; its row is a segment's
+// State returns tensor i of the states of sequences, [places, width]; its row is a segment's
 // Seq.
 func (q *Pass) State(i int) *tensor.Dense {
 	p := q.passes

@@ -2,7 +2,7 @@ package samplers
 
 // EntropyThreshold opens all positions with an entropy of at most Entropy, and always the one with
 // the least (d3LLM, arXiv 2601.07568, get_transfer_index_entropy of the authors' program; dParallel
-// has the same rule). Unlike EB it adds nothing up.
+// has the same rule). Unlike EB it looks at each position alone and does not sum entropies.
 type EntropyThreshold struct {
 	Entropy float64 `param:"entropy 1e-9..1e3 =0.5" help:"entropy that is low enough, nats"`
 	ownPace

@@ -38,7 +38,7 @@ func readActivation(f *model.Values, key string) backend.Activation {
 	return a
 }
 
-// ignoredKeys are keys that these networks' own classes do not read, or for other tasks only.
+// ignoredKeys are keys that these networks' own classes do not read, or read for other tasks only.
 var ignoredKeys = strings.Fields(`mask_token_id classifier_dropout_prob classifier_pooling
 	deterministic_flash_attn
 	down_scale_factor esmfold_config gap_size initializer_cutoff_factor layers_to_keep

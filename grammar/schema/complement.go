@@ -84,7 +84,7 @@ func (a numbers) addGaps(add func(restrict func(*shape))) {
 	}
 }
 
-// addComplement is as that of numbers.
+// addComplement calls add for each rule of the texts, as that of numbers does.
 func (a texts) addComplement(add func(restrict func(*shape))) {
 	if a.allowed != nil {
 		add(func(s *shape) { s.excluded = a.allowed })
@@ -106,7 +106,7 @@ func (a texts) addComplement(add func(restrict func(*shape))) {
 	}
 }
 
-// addComplement is as that of numbers.
+// addComplement calls add for each rule of the arrays, as that of numbers does.
 func (a arrays) addComplement(add func(restrict func(*shape))) error {
 	if a.unique || len(a.contains) > 1 {
 		return fmt.Errorf("not of uniqueItems or contains")
@@ -144,7 +144,7 @@ func (a arrays) addComplement(add func(restrict func(*shape))) error {
 	return nil
 }
 
-// addComplement is as that of numbers.
+// addComplement calls add for each rule of the objects, as that of numbers does.
 func (a objects) addComplement(add func(restrict func(*shape))) error {
 	for _, k := range slices.Sorted(maps.Keys(a.required)) {
 		add(func(s *shape) { s.forbidKey(k) })

@@ -40,7 +40,7 @@ const DefaultLimit = 1 << 15
 type Schema struct {
 	*grammar.DFA
 
-	// Bounds are those of what is written.
+	// Bounds limit the values that can be written.
 	Bounds Bounds
 
 	root    *expr

@@ -90,9 +90,10 @@ func EncodeText(m *unmask.Model, text string) ([]int32, error) {
 	return tokens, nil
 }
 
-// ScoreTokens scores tokens. A token's probability is among those that may be drawn; that of one
-// that may not, such as ESM-2's X and gaps, is among all of the head's rows. stream numbers the
-// tokens, for Options.MaskShare.
+// ScoreTokens scores tokens. Probabilities are normalised over the tokens that may be drawn. A
+// token that may not be drawn, such as ESM-2's X and gaps, would have none there, so its
+// probability is normalised over all of the head's rows. stream numbers the sequence, for
+// Options.MaskShare.
 func ScoreTokens(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32,
 	o Options) (*Score, error) {
 	s := &Score{

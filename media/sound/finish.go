@@ -47,8 +47,10 @@ func Join(parts [][]float32, rate int) (joined []float32) {
 	return joined
 }
 
-// VolumeFactor returns the factor that gives a sound its volume: that of a quiet voice with a
-// root mean square below 0.1 or, without a voice (0), a peak of one half; 0 if there is no sound.
+// VolumeFactor returns the factor by which a sound gets its final volume. rms is the root mean
+// square of the voice that the sound imitates, 0 if there is none: a voice below 0.1 makes the
+// sound quieter in that ratio. Without a voice the sound's peak becomes one half. The factor of
+// silence is 0.
 func VolumeFactor(x []float32, rms float64) float32 {
 	const loud = 0.1     // root mean square of a voice that is loud enough
 	const minPeak = 1e-6 // of a sound that is more than rounding

@@ -10,10 +10,10 @@ import (
 	"unmask/nn"
 )
 
-// Codec is what image tokenizers have around their two networks. It turns pictures into codes and
-// back one at a time, so memory does not grow with a batch and a picture's bytes do not depend on
-// it. A tokenizer embeds it and is then a model.PixelEncoder and a model.LateCodec. One call at a
-// time.
+// Codec is the part that image tokenizers share around their two networks. It turns pictures into
+// codes and back one at a time, so memory does not grow with a batch and a picture's bytes do not
+// depend on it. A tokenizer embeds it and is then a model.PixelEncoder and a model.LateCodec. One
+// call at a time.
 type Codec struct {
 	nn.Halves
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Followup is what would decide a claim next.
+// Followup is the next work that could decide a claim.
 type Followup struct {
 	Claim  string
 	Kind   string  // of its model, text or image

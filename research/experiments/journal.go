@@ -109,9 +109,9 @@ func ReadJournal(name string) (_ Settings, _ []Result, dropped int, err error) {
 // JournalName returns the name of the file of a kind's results in a report's folder.
 func JournalName(dir, kind string) string { return filepath.Join(dir, "results-"+kind+".jsonl") }
 
-// CheckJournals returns an error if a kind's results in a report's folder are damaged: in the
-// second kind it is found before the long work of the first. A file that is not there, or has no
-// whole line yet, is right.
+// CheckJournals returns an error if the results of any kind in a report's folder are damaged. All
+// are checked first, so that damage of the second kind is found before the long work of the first.
+// A file that does not exist, or has no whole line yet, is not damaged.
 func CheckJournals(dir string, kinds ...string) error {
 	for _, kind := range kinds {
 		data, err := atomicfile.ReadFile(JournalName(dir, kind))

@@ -72,7 +72,7 @@ type enumeration struct {
 	tokens func(i int) []int
 	total  []float64
 
-	// taken says of each position whether it is chosen already.
+	// taken[i] is set if position i is chosen already.
 	taken []bool
 }
 

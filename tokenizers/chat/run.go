@@ -10,8 +10,8 @@ import (
 
 // run is one rendering, with its use of the limits.
 type run struct {
-	steps int // of maxSteps
-	bytes int // of maxMade
+	steps int // so far, at most maxSteps
+	bytes int // of the values made so far, at most maxMade
 	depth int // of nested values and calls
 
 	// now returns the time for strftime_now.

@@ -39,7 +39,7 @@ type layer struct {
 	noPadding bool
 }
 
-// pooling is what a branch does first.
+// pooling is the pooling that a branch begins with.
 type pooling int
 
 const (
