@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -64,6 +65,9 @@ func (p *Pool) newBlockPlan(spec model.Spec, r Recipe, l layout, ends []int32) (
 	}
 	if samplers.Is[samplers.Planner](r.Sampler) {
 		k.blockSteps = k.blockSize
+	}
+	if s, ok := r.Sampler.(samplers.SemiAR); ok { // each part takes a step at least
+		k.blockSteps = max(k.blockSteps, k.blockSize/samplers.WithDefaults(s).Block)
 	}
 	if e, ok := samplers.As[samplers.Editor](r.Sampler); ok {
 		k.maxEdits = e.Edits()
@@ -298,13 +302,24 @@ func (b *blockLoop) checkOpening() error {
 	return nil
 }
 
+// dividesBlocks reports whether the sampler's own blocks are equal parts of the model's.
+func (r Recipe) dividesBlocks(spec model.Spec) bool {
+	s, ok := r.Sampler.(samplers.SemiAR)
+	if !ok || s.Even == 1 {
+		return false
+	}
+	size := cmp.Or(r.BlockSize, spec.Block)
+	part := samplers.WithDefaults(s).Block
+	return part < size && size%part == 0
+}
+
 // checkBlocks returns an error for a recipe that cannot run block by block.
 func (r Recipe) checkBlocks(d model.Denoiser) error {
 	const what = "blocks reuse"
 	if r.Cache > 0 {
 		return param.Refuse("cache", param.NoEffect, "cache is %d with reuse blocks, want 0", r.Cache)
 	}
-	if samplers.Is[samplers.Blocker](r.Sampler) {
+	if samplers.Is[samplers.Blocker](r.Sampler) && !r.dividesBlocks(d.Spec()) {
 		return refuseFeature("reuse", param.NoEffect, what, "sampler: it has blocks of its own")
 	}
 	if samplers.Is[samplers.Clock](r.Sampler) {

@@ -3,6 +3,7 @@ package generate_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -184,6 +185,7 @@ func TestFaultsOfBlocks(t *testing.T) {
 	for text, want := range map[string]string{
 		"dynamic reuse=blocks block-size=3": "block-size is 3, want a power of two",
 		"semi-ar reuse=blocks":              "no blocks reuse with this sampler: it has blocks of its own",
+		"semi-ar(block=3) reuse=blocks":     "no blocks reuse with this sampler: it has blocks of its own",
 		"hybrid reuse=blocks cache=1":       "cache is 1 with reuse blocks, want 0",
 		"first-hitting reuse=blocks":        "no blocks reuse with this sampler: it has a clock of its own",
 	} {
@@ -255,6 +257,37 @@ func TestTheLastBlockIsWhole(t *testing.T) {
 				require.NotContains(t, got.Tokens, d.Spec().Mask)
 			}
 		})
+	}
+}
+
+// Parts of the model's blocks open one after the other, and the tokens are those of full passes with
+// the same blocks: keys and values of finished blocks are exact. Parts of one position are SDAR's
+// strategy sequential.
+func TestPartsOfBlocks(t *testing.T) {
+	d := pack(t, "sdar-tiny")
+	for _, text := range []string{"semi-ar(low-confidence,block=1)", "semi-ar(low-confidence,block=2)",
+		"semi-ar(entropy,block=1)"} {
+		o := generate.Options{Request: generate.Request{Seed: 5,
+			Known: slices.Repeat([]int32{d.Spec().Mask}, 24)}}
+		copy(o.Known, []int32{7, 21, 9, 30})
+		o.Recipe = recipe(t, text+" schedule=llada steps=20")
+		want, _ := last(t, d, o)
+
+		o.Recipe = recipe(t, text+" schedule=llada steps=4 reuse=blocks")
+		opened := 4
+		for step, err := range generate.Run(t.Context(), d, o) {
+			require.NoError(t, err)
+			for _, position := range step.Sequences[0].Opened {
+				if strings.Contains(text, "block=1") {
+					require.Equal(t, opened, position.Position)
+				}
+				opened++
+			}
+			if step.Sequences[0].Done && text != "semi-ar(entropy,block=1)" { // which draws by the step
+				require.Equal(t, want.Tokens, step.Sequences[0].Tokens, text)
+			}
+		}
+		require.Equal(t, 24, opened)
 	}
 }
 

@@ -183,10 +183,10 @@ type samplerBlock struct {
 }
 
 // blockShape returns the number of blocks in which the sampler opens a number of masked positions,
-// and the size of each; 0 means equal shares.
+// and the size of each; 0 means equal shares. With Blocks the model's blocks count, not these.
 func (r Recipe) blockShape(masked int) (n, size int) {
 	n = 1
-	if b, ok := samplers.As[samplers.Blocker](r.Sampler); ok {
+	if b, ok := samplers.As[samplers.Blocker](r.Sampler); ok && r.Reuse != Blocks {
 		n, size = b.Blocks(masked)
 	}
 	return max(1, min(n, masked)), size

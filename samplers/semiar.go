@@ -24,6 +24,15 @@ func (s SemiAR) Blocks(free int) (n, size int) {
 	return n, size
 }
 
+// Part implements Partitioner: within a block of a model of block diffusion (generate.Blocks), whose
+// size Block divides, the blocks are parts of it. Block 1 is then strictly left to right, as SDAR's
+// strategy sequential.
+func (s SemiAR) Part(first int) (from, to int, alone bool) {
+	size := WithDefaults(s).Block
+	from = first / size * size
+	return from, from + size, false
+}
+
 // Needs what the sampler inside needs.
 func (s SemiAR) Needs(step, steps int) Need { return innerSampler(s).Needs(step, steps) }
 
