@@ -3,6 +3,7 @@ package vit
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 
 	"unmask/model"
@@ -49,6 +50,23 @@ var Presets = map[string]Config{
 		Codebook:  1024,
 		Vocab:     2025,
 	},
+}
+
+// authorsRuns are the runs of gen_img_uncond.py of MAGE's repository: fid is that of its README, for
+// the published FID, and program that of the program's own defaults. Without a preset the run is
+// the one that Hayakawa et al. 2025 find best.
+var authorsRuns = map[string]string{
+	"fid":     "maskgit(alpha=6) schedule=mage steps=20",
+	"program": "maskgit(alpha=4.5) schedule=mage steps=12",
+}
+
+// presets returns the authors' runs, for the published model: it has no names of classes, and a
+// model that was trained with some has no run of theirs.
+func (c Config) presets() map[string]string {
+	if len(c.ClassNames) > 0 {
+		return nil
+	}
+	return maps.Clone(authorsRuns)
 }
 
 const (

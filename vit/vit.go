@@ -135,6 +135,7 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Denoiser: m,
 		Kind:     model.KindImage,
 		Classes:  c.ClassNames,
+		Presets:  c.presets(),
 		Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "depth": c.Depth,
 				"decoder hidden": c.DecHidden,

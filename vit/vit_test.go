@@ -69,3 +69,19 @@ func TestRowsThatNobodyReads(t *testing.T) {
 	parity.CheckReadRows(t, "mage-tiny", []int{50, 3,
 		40})
 }
+
+// MAGE has the runs of its authors' program by name; a model with names of classes is not theirs.
+func TestPresets(t *testing.T) {
+	for names, want := range map[string]int{"": 2, `"class_names": ["dawn", "dusk"], `: 0} {
+		p := parity.Open(t, "mage-tiny")
+		p.Config = []byte(strings.Replace(string(p.Config), "{", "{"+names, 1))
+		l, err := model.Load(p.Source, model.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		require.Len(t, l.Presets, want)
+		require.Empty(t, l.Recipe)
+		if want > 0 {
+			require.Equal(t, "maskgit(alpha=6) schedule=mage steps=20", l.Presets["fid"])
+			require.Equal(t, "maskgit(alpha=4.5) schedule=mage steps=12", l.Presets["program"])
+		}
+	}
+}
