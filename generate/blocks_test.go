@@ -260,9 +260,9 @@ func TestTheLastBlockIsWhole(t *testing.T) {
 	}
 }
 
-// Parts of the model's blocks open one after the other, and the tokens are those of full passes with
-// the same blocks: keys and values of finished blocks are exact. Parts of one position are SDAR's
-// strategy sequential.
+// Parts of the model's blocks open one after the other, and the tokens are those of full passes
+// with the same blocks: keys and values of finished blocks are exact. Parts of one position are
+// SDAR's strategy sequential.
 func TestPartsOfBlocks(t *testing.T) {
 	d := pack(t, "sdar-tiny")
 	for _, text := range []string{"semi-ar(low-confidence,block=1)", "semi-ar(low-confidence,block=2)",

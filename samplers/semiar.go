@@ -24,9 +24,9 @@ func (s SemiAR) Blocks(free int) (n, size int) {
 	return n, size
 }
 
-// Part implements Partitioner: within a block of a model of block diffusion (generate.Blocks), whose
-// size Block divides, the blocks are parts of it. Block 1 is then strictly left to right, as SDAR's
-// strategy sequential.
+// Part implements Partitioner: within a block of a model of block diffusion (generate.Blocks),
+// whose size Block divides, the blocks are parts of it. Block 1 is then strictly left to right, as
+// SDAR's strategy sequential.
 func (s SemiAR) Part(first int) (from, to int, alone bool) {
 	size := WithDefaults(s).Block
 	from = first / size * size

@@ -52,9 +52,9 @@ var Presets = map[string]Config{
 	},
 }
 
-// authorsRuns are the runs of gen_img_uncond.py of MAGE's repository: fid is that of its README, for
-// the published FID, and program that of the program's own defaults. Without a preset the run is
-// the one that Hayakawa et al. 2025 find best.
+// authorsRuns are the runs of gen_img_uncond.py of MAGE's repository: fid is that of its README,
+// for the published FID, and program that of the program's own defaults. Without a preset the run
+// is the one that Hayakawa et al. 2025 find best.
 var authorsRuns = map[string]string{
 	"fid":     "maskgit(alpha=6) schedule=mage steps=20",
 	"program": "maskgit(alpha=4.5) schedule=mage steps=12",
