@@ -15,6 +15,7 @@ import (
 	"unmask/embed"
 	"unmask/model"
 	"unmask/testkit/parity"
+	"unmask/weights"
 )
 
 func open(t *testing.T, name string) (*unmask.Model, *embed.Embedder) {
@@ -300,5 +301,40 @@ func TestTextsOfManyBytes(t *testing.T) {
 			_, err = e.Tokenize(strings.Repeat(unit, 24<<20/len(unit)), embed.Options{})
 			require.ErrorContains(t, err, "bytes, want at most 262144 for a model of")
 		}
+	}
+}
+
+// A list of modules costs what its distinct files cost, and lists without end are refused: a matrix
+// that is named again is read once, and one without rows is none.
+func TestModulesAreBounded(t *testing.T) {
+	const first = `"path": "2_Dense",`
+	again := `"path": "2_Dense", "type": "x.Dense"}, {` + first
+	write := func(rows, columns int) string {
+		dir := edited(t, "bert", "modules.json", first, again)
+		require.NoError(t, weights.WriteFile(filepath.Join(dir, "2_Dense", "model.safetensors"),
+			[]weights.Tensor{{
+				Name:  "linear.weight",
+				DType: weights.F32,
+				Shape: []int{rows, columns},
+				Data:  make([]byte, 4*rows*columns),
+			}}, nil))
+		return dir
+	}
+	_, e := open(t, write(8, 8))
+	require.Len(t, vectors(t, e, []string{"the dog"}, embed.Options{})[0], 8)
+
+	many := strings.Repeat(`"path": "2_Dense", "type": "x.Dense"}, {`, 300) + first
+	modes := `["` + strings.Repeat(`mean", "`, 1_000_000) + `mean"]`
+	for want, dir := range map[string]string{
+		"2_Dense: linear.weight does not fit": write(6, 8),
+		"linear.weight does not":              write(0, 8),
+		"modules, want at most 32":            edited(t, "bert", "modules.json", first, many),
+		"pooling_mode has 1000001 names, want at most 6": edited(t, "bert", "1_Pooling/config.json",
+			`"mean"`, modes),
+	} {
+		m, err := unmask.Load(t.Context(), dir, unmask.Options{Threads: 1})
+		require.NoError(t, err)
+		_, err = embed.New(m)
+		require.ErrorContains(t, err, want)
 	}
 }

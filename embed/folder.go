@@ -38,6 +38,10 @@ type folder struct {
 
 	layers []layer
 
+	// dense are the matrices that were read, by their folder: a list that names one again costs no
+	// more memory.
+	dense map[string]layer
+
 	// dimensions is how many numbers of a vector are kept.
 	dimensions int
 
@@ -47,8 +51,9 @@ type folder struct {
 
 // layer is applied to a pooled vector: a matrix or, without one, a division by the vector's length.
 type layer struct {
-	weight   []float32 // [out, in], nil for a division
-	bias     []float32 // [out] or nil
+	weight   []float32 // [rows, in], nil for a division
+	rows     int       // of weight
+	bias     []float32 // [rows] or nil
 	activate func(float64) float64
 }
 
@@ -60,6 +65,9 @@ var knownPoolings = []string{
 // unlimited is more than a vector has numbers and a text has tokens.
 const unlimited = 1 << 30
 
+// maxModules is more modules than a published folder has. Each costs time for every text.
+const maxModules = 32
+
 // readFiles reads the files beside a model, none where there is no modules.json.
 func (f *folder) readFiles(files fs.FS, width int) error {
 	var modules []struct {
@@ -68,6 +76,9 @@ func (f *folder) readFiles(files fs.FS, width int) error {
 	}
 	if found, err := readJSON(files, "modules.json", &modules); !found || err != nil {
 		return err
+	}
+	if len(modules) > maxModules {
+		return fmt.Errorf("modules.json has %d modules, want at most %d", len(modules), maxModules)
 	}
 	f.ownTokensOnly = false
 	f.poolings = nil
@@ -195,6 +206,10 @@ func (f *folder) readPooling(files fs.FS, dir string) error {
 	default:
 		v.Read("pooling_mode", &f.poolings, "a name or a list of names")
 	}
+	if len(f.poolings) > len(knownPoolings) {
+		v.Fail("pooling_mode has %d names, want at most %d", len(f.poolings), len(knownPoolings))
+		return v.Err
+	}
 	for _, mode := range f.poolings {
 		if !slices.Contains(knownPoolings, mode) {
 			v.Fail("pooling_mode is %.40q, want %s", mode, strings.Join(knownPoolings, ", "))
@@ -209,6 +224,13 @@ func (f *folder) readPooling(files fs.FS, dir string) error {
 
 // readDense reads a matrix for vectors of a width, and returns the width after it.
 func (f *folder) readDense(files fs.FS, dir string, width int) (int, error) {
+	if known, ok := f.dense[path.Clean(dir)]; ok {
+		if len(known.weight) != known.rows*width {
+			return 0, noMatrix(dir, width)
+		}
+		f.layers = append(f.layers, known)
+		return known.rows, nil
+	}
 	v := readValues(files, path.Join(dir, "config.json"))
 	v.RequireValues(map[string]any{
 		"module_input_name":  "sentence_embedding",
@@ -232,9 +254,10 @@ func (f *folder) readDense(files fs.FS, dir string, width int) (int, error) {
 	defer set.Close()
 	dense := layer{activate: activate}
 	t, ok := set.Get("linear.weight")
-	if !ok || len(t.Shape) != 2 || t.Shape[1] != width {
-		return 0, fmt.Errorf("%s: linear.weight does not fit, want a matrix for %d numbers", dir, width)
+	if !ok || len(t.Shape) != 2 || t.Shape[1] != width || t.Shape[0] == 0 {
+		return 0, noMatrix(dir, width)
 	}
+	dense.rows = t.Shape[0]
 	dense.weight, err = t.Floats()
 	if err != nil {
 		return 0, err
@@ -246,7 +269,16 @@ func (f *folder) readDense(files fs.FS, dir string, width int) (int, error) {
 		}
 	}
 	f.layers = append(f.layers, dense)
-	return t.Shape[0], err
+	if f.dense == nil {
+		f.dense = map[string]layer{}
+	}
+	f.dense[path.Clean(dir)] = dense
+	return dense.rows, err
+}
+
+// noMatrix is the error of a folder without a matrix for vectors of a width.
+func noMatrix(dir string, width int) error {
+	return fmt.Errorf("%s: linear.weight does not fit, want a matrix for %d numbers", dir, width)
 }
 
 // surroundingTokens returns the tokens that stand before and after every text.
