@@ -90,7 +90,7 @@ type Request struct {
 	generate.Overrides `json:"-"`
 	prompt.Constraints
 
-	// Name is that of the sample in FASTA; it changes nothing else.
+	// Name is the sample's name in FASTA. It changes nothing else.
 	Name string `json:"name,omitempty"`
 
 	// Length is a number of positions, without tokens around the text; 0: see Prepare.

@@ -110,8 +110,12 @@ var knownKeys = []model.Settings{
 		tie_word_embeddings T subs_masking cfg_num_classes mode seed compile eval_every data
 		data_preprocess loader optim trainer wandb hydra checkpointing eval sampling callbacks strategy
 		lr_scheduler hf repo revision`,
-		RequiredValues: map[string]any{"causal": false, "cfg": false, "diffusion": "absorbing_state",
-			"shift_logits": false}},
+		RequiredValues: map[string]any{
+			"causal":       false,
+			"cfg":          false,
+			"diffusion":    "absorbing_state",
+			"shift_logits": false,
+		}},
 	{Path: "model", KnownKeys: `type hidden_size hidden_dim cond_dim length model_length n_blocks n_heads
 		vocab_size scale_by_sigma tie_word_embeddings`,
 		// configs/model/dit-orig-large.yaml of SDTT has causal: True, so the files of its large students

@@ -157,11 +157,24 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 			t = tokenizers.WithMask(t, *id, "")
 		}
 	}
-	loaded := &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, BeginTokens: begin,
-		PadToken: pad}
+	loaded := &model.Loaded{
+		Denoiser:    m,
+		Kind:        model.KindText,
+		Tokenizer:   t,
+		BeginTokens: begin,
+		PadToken:    pad,
+	}
 	loaded.Info = model.Info{
-		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "cond": c.Cond,
-			"mlp": c.MLP, "length": c.Length, "vocabulary": c.Vocab, "mask": c.Vocab - 1},
+		Sizes: map[string]int{
+			"hidden":     c.Hidden,
+			"heads":      c.Heads,
+			"blocks":     c.Blocks,
+			"cond":       c.Cond,
+			"mlp":        c.MLP,
+			"length":     c.Length,
+			"vocabulary": c.Vocab,
+			"mask":       c.Vocab - 1,
+		},
 		Parameters: model.Parameters(report.Bound, src.Set),
 		Tokenizer:  tokenizerName,
 		Unused:     report.Unused,

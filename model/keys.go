@@ -32,9 +32,14 @@ var harmless = strings.Fields(`
 	training unmask_answer_length unmask_recipe unmask_weights`)
 
 // plain are keys that any config.json may have, with the value at which they say nothing.
-var plain = map[string]any{"quantization_config": map[string]any{},
-	"quantization": map[string]any{}, "pruned_heads": map[string]any{}, "is_encoder_decoder": false,
-	"is_decoder": false, "add_cross_attention": false}
+var plain = map[string]any{
+	"quantization_config": map[string]any{},
+	"quantization":        map[string]any{},
+	"pruned_heads":        map[string]any{},
+	"is_encoder_decoder":  false,
+	"is_decoder":          false,
+	"add_cross_attention": false,
+}
 
 // Settings says what a network makes of the keys of one object of config.json.
 type Settings struct {

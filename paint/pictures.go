@@ -26,7 +26,8 @@ type Pictures struct {
 	turn sync.Mutex
 }
 
-// New returns the pictures of a model whose masked codes are mask. load is called once.
+// New returns the pictures of a model with a mask token. load opens the codec; it is called once,
+// at the first use, because many runs need no pixels.
 func New(load func() (model.Codec, error), mask int32) *Pictures {
 	return &Pictures{load: sync.OnceValues(load), mask: mask}
 }

@@ -27,8 +27,8 @@ func readBertNormalizer(s object) (normalizer, error) {
 	return n.normalize, nil
 }
 
-// applyBertConfig puts what tokenizer_config.json says of BertTokenizer's normalizer into a file,
-// as that class does.
+// applyBertConfig copies the settings of the normalizer from tokenizer_config.json to a
+// tokenizer.json, as BertTokenizer does when it loads both: they overrule the file's own.
 func applyBertConfig(file, config object) error {
 	normalizer, err := file.subobject("normalizer")
 	kind, _ := normalizer.kind()

@@ -53,8 +53,11 @@ func readUnigram(model object) (*unigram, map[string]int64, error) {
 	u := &unigram{}
 	var unknown *int
 	var entries []json.RawMessage
-	if err := model.readFields(map[string]any{"unk_id": &unknown, "byte_fallback": &u.fallsBack,
-		"vocab": &entries}); err != nil {
+	if err := model.readFields(map[string]any{
+		"unk_id":        &unknown,
+		"byte_fallback": &u.fallsBack,
+		"vocab":         &entries,
+	}); err != nil {
 		return nil, nil, err
 	}
 	vocab := make(map[string]int64, len(entries))

@@ -68,8 +68,11 @@ func (w *wordPieceModel) appendIDs(ids []int32, word string, _ *scratch) ([]int3
 func readWordPiece(model object) (*wordPieceModel, error) {
 	w := &wordPieceModel{prefix: "##", maxCharacters: maxWord}
 	var unknown string
-	if err := model.readFields(map[string]any{"unk_token": &unknown,
-		"continuing_subword_prefix": &w.prefix, "max_input_chars_per_word": &w.maxCharacters},
+	if err := model.readFields(map[string]any{
+		"unk_token":                 &unknown,
+		"continuing_subword_prefix": &w.prefix,
+		"max_input_chars_per_word":  &w.maxCharacters,
+	},
 		"vocab"); err != nil {
 		return nil, err
 	}

@@ -43,12 +43,28 @@ const (
 // elementBits has the bits of one element. It knows more types than can be converted, so that files
 // with them are checked for size and can be copied.
 var elementBits = map[DType]int{
-	F64: 64, F32: 32, F16: 16, BF16: 16,
-	I64: 64, I32: 32, I16: 16, I8: 8,
-	U64: 64, U32: 32, U16: 16, U8: 8, BOOL: 8,
-	"C64": 64, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8,
-	"F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
-	"F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
+	F64:           64,
+	F32:           32,
+	F16:           16,
+	BF16:          16,
+	I64:           64,
+	I32:           32,
+	I16:           16,
+	I8:            8,
+	U64:           64,
+	U32:           32,
+	U16:           16,
+	U8:            8,
+	BOOL:          8,
+	"C64":         64,
+	"F8_E4M3":     8,
+	"F8_E5M2":     8,
+	"F8_E8M0":     8,
+	"F8_E4M3FNUZ": 8,
+	"F8_E5M2FNUZ": 8,
+	"F6_E2M3":     6,
+	"F6_E3M2":     6,
+	"F4":          4,
 }
 
 // Bits returns the size of one element in bits, 0 for an unknown type and for block formats.

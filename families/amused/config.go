@@ -92,8 +92,11 @@ var settings = model.Settings{KnownKeys: `_class_name _diffusers_version num_att
 	sample_size hidden_size num_hidden_layers intermediate_size in_channels block_out_channels
 	num_res_blocks downsample upsample vocab_size codebook_size encoder_hidden_size cond_embed_dim
 	micro_cond_encode_dim micro_cond_embed_dim`,
-	RequiredValues: map[string]any{"use_bias": false, "ln_elementwise_affine": true,
-		"layer_norm_eps": eps}}
+	RequiredValues: map[string]any{
+		"use_bias":              false,
+		"ln_elementwise_affine": true,
+		"layer_norm_eps":        eps,
+	}}
 
 // readConfig reads the sizes from the tensors; heads and grid are in transformer/config.json.
 func readConfig(src *model.Source) (c Config, err error) {

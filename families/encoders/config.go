@@ -477,9 +477,16 @@ func (c *Config) readModernBERT(f *model.Values, set *weights.Set) {
 const dplm2Vocab = 8229
 
 func (c *Config) describeSizes() map[string]int {
-	return map[string]int{"hidden": c.Hidden, "embedding": c.Embed, "blocks": c.Layers,
-		"heads": c.Heads, "mlp": c.MLP, "vocabulary": c.VocabRows, "length": c.Length,
-		"mask": int(c.Mask)}
+	return map[string]int{
+		"hidden":     c.Hidden,
+		"embedding":  c.Embed,
+		"blocks":     c.Layers,
+		"heads":      c.Heads,
+		"mlp":        c.MLP,
+		"vocabulary": c.VocabRows,
+		"length":     c.Length,
+		"mask":       int(c.Mask),
+	}
 }
 
 // publishedRecipe returns the published run of a model: BERT-Chat's of 128 steps in blocks of 32;

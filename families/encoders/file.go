@@ -20,9 +20,15 @@ func readTheta(f, parameters *model.Values, olderKey string, fallback float64) f
 }
 
 // activations are the names of activations in config.json.
-var activations = map[string]backend.Activation{"gelu": backend.GELUErf,
-	"gelu_new": backend.GELUTanh, "gelu_pytorch_tanh": backend.GELUTanh,
-	"gelu_fast": backend.GELUTanh, "relu": backend.ReLU, "silu": backend.SiLU, "swish": backend.SiLU}
+var activations = map[string]backend.Activation{
+	"gelu":              backend.GELUErf,
+	"gelu_new":          backend.GELUTanh,
+	"gelu_pytorch_tanh": backend.GELUTanh,
+	"gelu_fast":         backend.GELUTanh,
+	"relu":              backend.ReLU,
+	"silu":              backend.SiLU,
+	"swish":             backend.SiLU,
+}
 
 // readActivation reads an activation, GELU where the key is missing.
 func readActivation(f *model.Values, key string) backend.Activation {

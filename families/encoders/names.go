@@ -15,17 +15,26 @@ type names = map[string]string
 // transformersNames are those of BERT in the library transformers, below a prefix. A family has
 // another head, and others in place of some.
 func transformersNames(prefix, head string, others names) names {
-	all := names{"words": prefix + ".embeddings.word_embeddings.weight",
-		"positions": prefix + ".embeddings.position_embeddings.weight",
-		"types":     prefix + ".embeddings.token_type_embeddings.weight",
-		"embedNorm": prefix + ".embeddings.LayerNorm",
-		"blocks":    prefix + ".encoder.layer",
-		"q":         "attention.self.query", "k": "attention.self.key", "v": "attention.self.value",
-		"out": "attention.output.dense", "norm1": "attention.output.LayerNorm",
-		"up": "intermediate.dense", "down": "output.dense", "norm2": "output.LayerNorm",
-		"final": prefix + ".encoder.emb_layer_norm_after",
-		"dense": head + ".dense", "headNorm": head + ".layer_norm", "decoder": head + ".decoder.weight",
-		"decoderBias": head + ".bias"}
+	all := names{
+		"words":       prefix + ".embeddings.word_embeddings.weight",
+		"positions":   prefix + ".embeddings.position_embeddings.weight",
+		"types":       prefix + ".embeddings.token_type_embeddings.weight",
+		"embedNorm":   prefix + ".embeddings.LayerNorm",
+		"blocks":      prefix + ".encoder.layer",
+		"q":           "attention.self.query",
+		"k":           "attention.self.key",
+		"v":           "attention.self.value",
+		"out":         "attention.output.dense",
+		"norm1":       "attention.output.LayerNorm",
+		"up":          "intermediate.dense",
+		"down":        "output.dense",
+		"norm2":       "output.LayerNorm",
+		"final":       prefix + ".encoder.emb_layer_norm_after",
+		"dense":       head + ".dense",
+		"headNorm":    head + ".layer_norm",
+		"decoder":     head + ".decoder.weight",
+		"decoderBias": head + ".bias",
+	}
 	maps.Copy(all, others)
 	return all
 }
@@ -38,23 +47,52 @@ var (
 	esmNames     = transformersNames("esm", "lm_head",
 		names{"norm1": "attention.LayerNorm", "norm2": "LayerNorm"})
 	albertNames = transformersNames("albert", "predictions", names{
-		"widen": "albert.encoder.embedding_hidden_mapping_in",
-		"q":     "attention.query", "k": "attention.key", "v": "attention.value",
-		"out": "attention.dense", "norm1": "attention.LayerNorm", "up": "ffn", "down": "ffn_output",
-		"norm2": "full_layer_layer_norm", "headNorm": "predictions.LayerNorm",
-		"blocks": "-"}) // they are in groups, see Model.root
-	fairseqNames = names{"words": "sentence_encoder.embed_tokens.weight",
-		"positions": "sentence_encoder.embed_positions.weight",
-		"embedNorm": "sentence_encoder.emb_layer_norm", "blocks": "sentence_encoder.layers",
-		"q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj",
-		"out": "self_attn.out_proj", "norm1": "self_attn_layer_norm", "up": "fc1", "down": "fc2",
-		"norm2": "final_layer_norm", "dense": "lm_head.dense", "headNorm": "lm_head.layer_norm",
-		"decoder": "lm_head.weight", "decoderBias": "lm_head.bias"}
-	modernbertNames = names{"words": "model.embeddings.tok_embeddings.weight",
-		"embedNorm": "model.embeddings.norm", "blocks": "model.layers", "norm1": "attn_norm",
-		"q": "attn.Wqkv", "out": "attn.Wo", "norm2": "mlp_norm", "gated": "mlp.Wi.weight",
-		"down": "mlp.Wo", "final": "model.final_norm", "dense": "head.dense", "headNorm": "head.norm",
-		"decoder": "decoder.weight", "decoderBias": "decoder.bias"}
+		"widen":    "albert.encoder.embedding_hidden_mapping_in",
+		"q":        "attention.query",
+		"k":        "attention.key",
+		"v":        "attention.value",
+		"out":      "attention.dense",
+		"norm1":    "attention.LayerNorm",
+		"up":       "ffn",
+		"down":     "ffn_output",
+		"norm2":    "full_layer_layer_norm",
+		"headNorm": "predictions.LayerNorm",
+		"blocks":   "-",
+	}) // they are in groups, see Model.root
+	fairseqNames = names{
+		"words":       "sentence_encoder.embed_tokens.weight",
+		"positions":   "sentence_encoder.embed_positions.weight",
+		"embedNorm":   "sentence_encoder.emb_layer_norm",
+		"blocks":      "sentence_encoder.layers",
+		"q":           "self_attn.q_proj",
+		"k":           "self_attn.k_proj",
+		"v":           "self_attn.v_proj",
+		"out":         "self_attn.out_proj",
+		"norm1":       "self_attn_layer_norm",
+		"up":          "fc1",
+		"down":        "fc2",
+		"norm2":       "final_layer_norm",
+		"dense":       "lm_head.dense",
+		"headNorm":    "lm_head.layer_norm",
+		"decoder":     "lm_head.weight",
+		"decoderBias": "lm_head.bias",
+	}
+	modernbertNames = names{
+		"words":       "model.embeddings.tok_embeddings.weight",
+		"embedNorm":   "model.embeddings.norm",
+		"blocks":      "model.layers",
+		"norm1":       "attn_norm",
+		"q":           "attn.Wqkv",
+		"out":         "attn.Wo",
+		"norm2":       "mlp_norm",
+		"gated":       "mlp.Wi.weight",
+		"down":        "mlp.Wo",
+		"final":       "model.final_norm",
+		"dense":       "head.dense",
+		"headNorm":    "head.norm",
+		"decoder":     "decoder.weight",
+		"decoderBias": "decoder.bias",
+	}
 )
 
 // bindRoot returns what weights.Bind walks: the network, and the groups of ALBERT's blocks.

@@ -171,8 +171,16 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Recipe:   recipe,
 		Presets:  map[string]string{"fid": c.evaluationRecipe(), "confidence": confidence},
 		Info: model.Info{
-			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
-				"grid": c.Side, "codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
+			Sizes: map[string]int{
+				"hidden":  c.Hidden,
+				"heads":   c.Heads,
+				"blocks":  c.Depth,
+				"mlp":     c.Inner,
+				"grid":    c.Side,
+				"codes":   c.Codes,
+				"classes": c.Classes,
+				"mask":    c.Codes,
+			},
 			Parameters: model.Parameters(report.Bound, src.Set),
 			Unused:     report.Unused,
 		},

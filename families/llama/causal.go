@@ -18,8 +18,14 @@ const nemotronKind = "nemotron_labs_diffusion"
 // readNemotron reads nvidia/Nemotron-Labs-Diffusion-3B, -8B and -14B and their -Base: a Llama with
 // YaRN and queries that grow with the position, as Ministral 3 has them.
 func (f *file) readNemotron(set *weights.Set) Config {
-	f.RequireValues(map[string]any{"hidden_act": "silu", "attention_bias": false, "mlp_bias": false,
-		"attention_dropout": 0.0, "partial_rotary_factor": 1.0, "sliding_window": nil})
+	f.RequireValues(map[string]any{
+		"hidden_act":            "silu",
+		"attention_bias":        false,
+		"mlp_bias":              false,
+		"attention_dropout":     0.0,
+		"partial_rotary_factor": 1.0,
+		"sliding_window":        nil,
+	})
 	paradigm := f.Text("dlm_paradigm")
 	if !slices.Contains([]string{"", "bidirectional", "autoregressive"}, paradigm) {
 		f.Fail("dlm_paradigm is %q, want bidirectional or autoregressive", paradigm)

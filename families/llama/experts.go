@@ -97,9 +97,14 @@ func (f *file) readQwenMoE(set *weights.Set) Config {
 // makes the weights of experts sum to 1, whatever norm_topk_prob says, and reads neither
 // routed_scaling_factor nor the groups.
 func (f *file) readLLaDAMoE(set *weights.Set) Config {
-	f.RequireValues(map[string]any{"qk_layernorm": true, "attention_bias": false,
-		"moe_router_score_function": "softmax", "clip_qkv": nil,
-		"shared_expert_intermediate_size": nil, "rope_scaling": nil})
+	f.RequireValues(map[string]any{
+		"qk_layernorm":                    true,
+		"attention_bias":                  false,
+		"moe_router_score_function":       "softmax",
+		"clip_qkv":                        nil,
+		"shared_expert_intermediate_size": nil,
+		"rope_scaling":                    nil,
+	})
 	f.Keys["intermediate_size"] = f.Keys["dense_intermediate_size"]
 	var layers []int
 	f.Read("moe_layer_freq", &layers, "a list of 0 and 1")
@@ -125,11 +130,21 @@ func (f *file) readLLaDAMoE(set *weights.Set) Config {
 // readLLaDA2 reads the config.json of inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones
 // (modeling_llada2_moe.py).
 func (f *file) readLLaDA2(set *weights.Set) Config {
-	f.RequireValues(map[string]any{"hidden_act": "silu", "use_qk_norm": true, "use_bias": false,
-		"use_qkv_bias": false, "norm_head": false, "norm_softmax": false, "norm_topk_prob": true,
-		"score_function": "sigmoid", "moe_router_enable_expert_bias": true, "use_rmsnorm": true,
-		"use_sliding_window": false, "using_split_qkv_in_self_attention": false,
-		"rope_scaling": nil})
+	f.RequireValues(map[string]any{
+		"hidden_act":                        "silu",
+		"use_qk_norm":                       true,
+		"use_bias":                          false,
+		"use_qkv_bias":                      false,
+		"norm_head":                         false,
+		"norm_softmax":                      false,
+		"norm_topk_prob":                    true,
+		"score_function":                    "sigmoid",
+		"moe_router_enable_expert_bias":     true,
+		"use_rmsnorm":                       true,
+		"use_sliding_window":                false,
+		"using_split_qkv_in_self_attention": false,
+		"rope_scaling":                      nil,
+	})
 	c := f.readSizes(set, "model.word_embeddings.weight", 1e-6)
 	c.QKNorm = true
 	c.JoinedQKV = true

@@ -208,9 +208,17 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 
 // describeSizes returns the sizes by which users know a model, by their names in reports.
 func (c *Config) describeSizes() map[string]int {
-	sizes := map[string]int{"hidden": c.Hidden, "blocks": c.Layers, "heads": c.Heads,
-		"key heads": c.KVHeads, "head": c.HeadDim,
-		"mlp": c.MLP, "vocabulary": c.Vocab, "length": c.Length, "mask": int(c.Mask)}
+	sizes := map[string]int{
+		"hidden":     c.Hidden,
+		"blocks":     c.Layers,
+		"heads":      c.Heads,
+		"key heads":  c.KVHeads,
+		"head":       c.HeadDim,
+		"mlp":        c.MLP,
+		"vocabulary": c.Vocab,
+		"length":     c.Length,
+		"mask":       int(c.Mask),
+	}
 	if c.Block > 0 {
 		sizes["block"] = c.Block
 	}

@@ -99,8 +99,13 @@ func readAdapterConfig(files fs.FS) (rank int, factor float32, err error) {
 	if err := json.Unmarshal(data, &f.Keys); err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	f.RequireValues(map[string]any{"use_rslora": false, "use_dora": false, "bias": "none",
-		"fan_in_fan_out": false, "peft_type": "LORA"})
+	f.RequireValues(map[string]any{
+		"use_rslora":     false,
+		"use_dora":       false,
+		"bias":           "none",
+		"fan_in_fan_out": false,
+		"peft_type":      "LORA",
+	})
 	var targets []string
 	f.Read("target_modules", &targets, "a list")
 	if f.Err == nil && (len(targets) != 1 || targets[0] != "o_proj") {

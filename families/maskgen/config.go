@@ -171,8 +171,16 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Recipe:   recipe,
 		Presets:  map[string]string{"fid": recipe},
 		Info: model.Info{
-			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
-				"length": c.Tokens, "codes": c.Codes, "text rows": c.TextRows, "mask": c.Codes},
+			Sizes: map[string]int{
+				"hidden":    c.Hidden,
+				"heads":     c.Heads,
+				"blocks":    c.Depth,
+				"mlp":       c.Inner,
+				"length":    c.Tokens,
+				"codes":     c.Codes,
+				"text rows": c.TextRows,
+				"mask":      c.Codes,
+			},
 			Parameters: model.Parameters(report.Bound, src.Set),
 			Unused:     report.Unused,
 		},

@@ -229,8 +229,14 @@ func encoderInfo(src *model.Source, text *clip.TextEncoder,
 	info := model.Info{
 		Architecture: "clip, a text encoder",
 		Parameters:   model.Parameters(src.Set.Names(), src.Set),
-		Sizes: map[string]int{"hidden": c.Hidden, "depth": c.Depth, "heads": c.Heads, "length": c.Rows,
-			"vocabulary": c.IDs, "pooled": c.Pooled},
+		Sizes: map[string]int{
+			"hidden":     c.Hidden,
+			"depth":      c.Depth,
+			"heads":      c.Heads,
+			"length":     c.Rows,
+			"vocabulary": c.IDs,
+			"pooled":     c.Pooled,
+		},
 	}
 	if t, err := tokenizer(); err != nil {
 		info.Notes = append(info.Notes, err.Error())

@@ -105,12 +105,21 @@ func init() {
 	}
 	tests["test"] = func(r *run, v any, _ []any) bool { return tests[lookupName(v)] != nil }
 	for name, op := range map[string]string{
-		"==": "==", "eq": "==", "equalto": "==",
-		"!=": "!=", "ne": "!=",
-		"<": "<", "lt": "<", "lessthan": "<",
-		"<=": "<=", "le": "<=",
-		">": ">", "gt": ">", "greaterthan": ">",
-		">=": ">=", "ge": ">=",
+		"==":          "==",
+		"eq":          "==",
+		"equalto":     "==",
+		"!=":          "!=",
+		"ne":          "!=",
+		"<":           "<",
+		"lt":          "<",
+		"lessthan":    "<",
+		"<=":          "<=",
+		"le":          "<=",
+		">":           ">",
+		"gt":          ">",
+		"greaterthan": ">",
+		">=":          ">=",
+		"ge":          ">=",
 	} {
 		tests[name] = func(r *run, v any, args []any) bool {
 			checkArgCount(args, 1, 1, name)

@@ -21,9 +21,11 @@ const (
 // wordPatterns are the regular expressions that split text into words, by tokenizer.ggml.pre, as in
 // the models' tokenizer.json (llama.cpp, llama-vocab.cpp).
 var wordPatterns = map[string]string{
-	"bailingmoe": lingPattern, "bailingmoe2": lingPattern, "llada-moe": lingPattern,
-	"qwen2":  qwenPattern,
-	"tekken": tekkenPattern,
+	"bailingmoe":  lingPattern,
+	"bailingmoe2": lingPattern,
+	"llada-moe":   lingPattern,
+	"qwen2":       qwenPattern,
+	"tekken":      tekkenPattern,
 }
 
 const (

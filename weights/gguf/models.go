@@ -49,31 +49,51 @@ var sizeKeys = []string{"block_count", "context_length", "embedding_length", "fe
 var llada = family{
 	kind:        "llada",
 	interleaved: true,
-	sizeNames: map[string]string{"embedding_length": "d_model", "block_count": "n_layers",
-		"attention.head_count": "n_heads", "attention.head_count_kv": "n_kv_heads",
-		"feed_forward_length": "mlp_hidden_size", "context_length": "max_sequence_length"},
+	sizeNames: map[string]string{
+		"embedding_length":        "d_model",
+		"block_count":             "n_layers",
+		"attention.head_count":    "n_heads",
+		"attention.head_count_kv": "n_kv_heads",
+		"feed_forward_length":     "mlp_hidden_size",
+		"context_length":          "max_sequence_length",
+	},
 	writeConfig: func(k *modelKeys) map[string]any {
 		return map[string]any{
-			"vocab_size": k.vocabularySize(), "embedding_size": k.vocabularySize(),
-			"rope": true, "rope_theta": k.positiveFloat("rope.freq_base", 500000),
-			"rope_full_precision": true,
-			"rms_norm_eps":        k.positiveFloat("attention.layer_norm_rms_epsilon", 1e-5),
-			"layer_norm_type":     "rms",
-			"block_type":          "llama", "activation_type": "silu", "weight_tying": k.tiedHead,
-			"include_bias":     false,
-			"include_qkv_bias": false, "attention_layer_norm": false, "scale_logits": false,
-			"input_emb_norm":   false,
-			"block_group_size": 1, "mask_token_id": k.maskToken(126336), "eos_token_id": k.endTokens(126081),
-			"pad_token_id": k.specialToken("padding", k.specialToken("eos", 126081)),
+			"vocab_size":           k.vocabularySize(),
+			"embedding_size":       k.vocabularySize(),
+			"rope":                 true,
+			"rope_theta":           k.positiveFloat("rope.freq_base", 500000),
+			"rope_full_precision":  true,
+			"rms_norm_eps":         k.positiveFloat("attention.layer_norm_rms_epsilon", 1e-5),
+			"layer_norm_type":      "rms",
+			"block_type":           "llama",
+			"activation_type":      "silu",
+			"weight_tying":         k.tiedHead,
+			"include_bias":         false,
+			"include_qkv_bias":     false,
+			"attention_layer_norm": false,
+			"scale_logits":         false,
+			"input_emb_norm":       false,
+			"block_group_size":     1,
+			"mask_token_id":        k.maskToken(126336),
+			"eos_token_id":         k.endTokens(126081),
+			"pad_token_id":         k.specialToken("padding", k.specialToken("eos", 126081)),
 		}
 	},
 	blockPrefix: "model.transformer.blocks.%s.",
 	tensorNames: map[string]string{
-		"token_embd": "model.transformer.wte", "output_norm": "model.transformer.ln_f",
-		"output":    "model.transformer.ff_out",
-		"attn_norm": "attn_norm", "attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj",
+		"token_embd":  "model.transformer.wte",
+		"output_norm": "model.transformer.ln_f",
+		"output":      "model.transformer.ff_out",
+		"attn_norm":   "attn_norm",
+		"attn_q":      "q_proj",
+		"attn_k":      "k_proj",
+		"attn_v":      "v_proj",
 		"attn_output": "attn_out",
-		"ffn_norm":    "ff_norm", "ffn_gate": "ff_proj", "ffn_up": "up_proj", "ffn_down": "ff_out",
+		"ffn_norm":    "ff_norm",
+		"ffn_gate":    "ff_proj",
+		"ffn_up":      "up_proj",
+		"ffn_down":    "ff_out",
 	},
 	suffixes: []string{".weight"},
 }
@@ -81,9 +101,13 @@ var llada = family{
 // blockSizes and qwenSizes are the names of sizes in the config.json of Qwen2, Qwen3 and Llama, the
 // first ones without the width of dense layers.
 var (
-	blockSizes = map[string]string{"embedding_length": "hidden_size",
-		"block_count": "num_hidden_layers", "attention.head_count": "num_attention_heads",
-		"attention.head_count_kv": "num_key_value_heads", "context_length": "max_position_embeddings"}
+	blockSizes = map[string]string{
+		"embedding_length":        "hidden_size",
+		"block_count":             "num_hidden_layers",
+		"attention.head_count":    "num_attention_heads",
+		"attention.head_count_kv": "num_key_value_heads",
+		"context_length":          "max_position_embeddings",
+	}
 	qwenSizes = mergeNames(blockSizes, map[string]string{"feed_forward_length": "intermediate_size"})
 )
 
@@ -98,12 +122,20 @@ func mergeNames(names, more map[string]string) map[string]string {
 // the blocks are given.
 func qwenNames(embedding, norm, head string) map[string]string {
 	return map[string]string{
-		"token_embd": embedding, "output_norm": norm, "output": head,
-		"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
-		"attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
-		"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
-		"ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
-		"ffn_down": "mlp.down_proj",
+		"token_embd":  embedding,
+		"output_norm": norm,
+		"output":      head,
+		"attn_norm":   "input_layernorm",
+		"attn_q":      "self_attn.q_proj",
+		"attn_k":      "self_attn.k_proj",
+		"attn_v":      "self_attn.v_proj",
+		"attn_output": "self_attn.o_proj",
+		"attn_q_norm": "self_attn.q_norm",
+		"attn_k_norm": "self_attn.k_norm",
+		"ffn_norm":    "post_attention_layernorm",
+		"ffn_gate":    "mlp.gate_proj",
+		"ffn_up":      "mlp.up_proj",
+		"ffn_down":    "mlp.down_proj",
 	}
 }
 
@@ -111,12 +143,17 @@ func qwenNames(embedding, norm, head string) map[string]string {
 // mask and end where the file has none.
 func (k *modelKeys) qwenConfig(mask, eos int) map[string]any {
 	values := map[string]any{
-		"vocab_size": k.vocabularySize(), "rope_theta": k.positiveFloat("rope.freq_base", 1000000),
+		"vocab_size":          k.vocabularySize(),
+		"rope_theta":          k.positiveFloat("rope.freq_base", 1000000),
 		"rope_scaling":        k.ropeScalingConfig(),
 		"rms_norm_eps":        k.positiveFloat("attention.layer_norm_rms_epsilon", 1e-6),
-		"tie_word_embeddings": k.tiedHead, "hidden_act": "silu", "use_sliding_window": false,
-		"attention_dropout": 0.0, "mask_token_id": k.maskToken(mask),
-		"eos_token_id": k.endTokens(eos), "pad_token_id": k.specialToken("padding", eos),
+		"tie_word_embeddings": k.tiedHead,
+		"hidden_act":          "silu",
+		"use_sliding_window":  false,
+		"attention_dropout":   0.0,
+		"mask_token_id":       k.maskToken(mask),
+		"eos_token_id":        k.endTokens(eos),
+		"pad_token_id":        k.specialToken("padding", eos),
 	}
 	if k.Has("tokenizer.ggml.bos_token_id") {
 		values["bos_token_id"] = k.specialToken("bos", 0)
@@ -175,8 +212,11 @@ var nemotron = family{
 
 // expertNames maps the tensors of all experts of a block, [experts, rows, columns], to the authors'
 // names of one expert's, with %d for its number.
-var expertNames = map[string]string{"ffn_gate_exps": "mlp.experts.%d.gate_proj",
-	"ffn_up_exps": "mlp.experts.%d.up_proj", "ffn_down_exps": "mlp.experts.%d.down_proj"}
+var expertNames = map[string]string{
+	"ffn_gate_exps": "mlp.experts.%d.gate_proj",
+	"ffn_up_exps":   "mlp.experts.%d.up_proj",
+	"ffn_down_exps": "mlp.experts.%d.down_proj",
+}
 
 const (
 	expertWidth = "expert_feed_forward_length"
@@ -190,8 +230,11 @@ var routedNames = mergeNames(mergeNames(dream.tensorNames, expertNames),
 // lladaMoE is LLaDA-MoE-7B-A1B (modeling_lladamoe.py). Its files have no feed_forward_length.
 var lladaMoE = family{
 	kind: "lladamoe",
-	sizeNames: mergeNames(blockSizes, map[string]string{"expert_count": "num_experts",
-		"expert_used_count": "num_experts_per_tok", expertWidth: "expert_intermediate_size"}),
+	sizeNames: mergeNames(blockSizes, map[string]string{
+		"expert_count":      "num_experts",
+		"expert_used_count": "num_experts_per_tok",
+		expertWidth:         "expert_intermediate_size",
+	}),
 	writeConfig: func(k *modelKeys) map[string]any { return k.qwenConfig(lladaMoEMask, 156892) },
 	blockPrefix: dream.blockPrefix,
 	tensorNames: routedNames,
@@ -203,8 +246,11 @@ const lladaMoEMask = 156895
 // rnd1 is RND1-Base-0910, a Qwen3-MoE whose experts' weights sum to 1.
 var rnd1 = family{
 	kind: "rnd1",
-	sizeNames: mergeNames(qwenSizes, map[string]string{"expert_count": "num_experts",
-		"expert_used_count": "num_experts_per_tok", expertWidth: "moe_intermediate_size"}),
+	sizeNames: mergeNames(qwenSizes, map[string]string{
+		"expert_count":      "num_experts",
+		"expert_used_count": "num_experts_per_tok",
+		expertWidth:         "moe_intermediate_size",
+	}),
 	writeConfig: func(k *modelKeys) map[string]any {
 		values := k.qwenConfig(151669, 151645)
 		values["norm_topk_prob"] = true

@@ -54,8 +54,11 @@ var llamagenSettings = model.Settings{KnownKeys: `grid codebook_size codebook_em
 var diffusersSettings = model.Settings{KnownKeys: `_class_name _diffusers_version grid down_block_types
 	up_block_types block_out_channels layers_per_block latent_channels sample_size num_vq_embeddings
 	vq_embed_dim scaling_factor mid_block_add_attention force_upcast in_channels out_channels
-	lookup_from_codebook`, RequiredValues: map[string]any{"act_fn": "silu",
-	"norm_num_groups": float64(picture.Groups), "norm_type": "group"}}
+	lookup_from_codebook`, RequiredValues: map[string]any{
+	"act_fn":          "silu",
+	"norm_num_groups": float64(picture.Groups),
+	"norm_type":       "group",
+}}
 
 // gridSide returns the number of codes along a side, 0 where config.json does not have it.
 func gridSide(src *model.Source, settings model.Settings) (int, error) {

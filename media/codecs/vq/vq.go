@@ -61,11 +61,19 @@ type level struct {
 }
 
 // llamagenNames are the names of LlamaGen's tensors (weights.BindOptions.Names).
-var llamagenNames = map[string]string{"down_blocks": "conv_blocks", "up_blocks": "conv_blocks",
-	"resnets": "res", "attentions": "attn", "downsamplers.0.conv": "downsample.conv",
-	"upsamplers.0.conv": "upsample.conv", "mid_block.resnets.0": "mid.0",
-	"mid_block.attentions.0": "mid.1", "mid_block.resnets.1": "mid.2",
-	"conv_norm_out": "norm_out", "conv_shortcut": "nin_shortcut"}
+var llamagenNames = map[string]string{
+	"down_blocks":            "conv_blocks",
+	"up_blocks":              "conv_blocks",
+	"resnets":                "res",
+	"attentions":             "attn",
+	"downsamplers.0.conv":    "downsample.conv",
+	"upsamplers.0.conv":      "upsample.conv",
+	"mid_block.resnets.0":    "mid.0",
+	"mid_block.attentions.0": "mid.1",
+	"mid_block.resnets.1":    "mid.2",
+	"conv_norm_out":          "norm_out",
+	"conv_shortcut":          "nin_shortcut",
+}
 
 // allLevels returns all levels in the order of computation, that at the smallest size between the
 // encoder's and the decoder's.

@@ -83,8 +83,11 @@ type Decoder struct {
 
 // MuseNames are the names of open-muse for a Decoder, which TiTok's files use
 // (weights.BindOptions.Names).
-var MuseNames = map[string]string{"mid.block_1": "mid.0", "mid.block_2": "mid.1",
-	"upsample.conv": "upsample_conv"}
+var MuseNames = map[string]string{
+	"mid.block_1":   "mid.0",
+	"mid.block_2":   "mid.1",
+	"upsample.conv": "upsample_conv",
+}
 
 // NewDecoder returns the network without weights. c.Codes is ignored.
 func NewDecoder(c Config) *Decoder { return &Decoder{Net: newDecoder(c), cfg: c} }

@@ -89,15 +89,23 @@ type configFile struct {
 // same.
 var knownSettings = model.Settings{KnownKeys: strings.Join(model.JSONKeys(configFile{}), " ") + ` summary_activation
 	reorder_and_upcast_attn summary_first_dropout summary_proj_to_labels summary_type summary_use_proj`,
-	RequiredValues: map[string]any{"model_type": "gpt2", "tie_word_embeddings": true,
+	RequiredValues: map[string]any{
+		"model_type":                      "gpt2",
+		"tie_word_embeddings":             true,
 		"scale_attn_weights":              true,
-		"scale_attn_by_inverse_layer_idx": false}}
+		"scale_attn_by_inverse_layer_idx": false,
+	}}
 
 const maxSize = 1 << 20 // largest dimension in config.json
 
 var activations = map[string]backend.Activation{
-	"": backend.GELUTanh, "gelu_new": backend.GELUTanh, "gelu_pytorch_tanh": backend.GELUTanh,
-	"gelu": backend.GELUErf, "relu": backend.ReLU, "silu": backend.SiLU, "swish": backend.SiLU,
+	"":                  backend.GELUTanh,
+	"gelu_new":          backend.GELUTanh,
+	"gelu_pytorch_tanh": backend.GELUTanh,
+	"gelu":              backend.GELUErf,
+	"relu":              backend.ReLU,
+	"silu":              backend.SiLU,
+	"swish":             backend.SiLU,
 }
 
 // readConfig reads config.json. The tensors decide if it lacks a size or differs from them, with a

@@ -106,8 +106,14 @@ func loadModel(src *model.Source, o model.Options) (_ *Model, err error) {
 	}
 	m.info = model.Info{
 		Architecture: "gpt2",
-		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "mlp": c.MLP,
-			"length": c.Context, "vocabulary": c.Vocab},
+		Sizes: map[string]int{
+			"hidden":     c.Hidden,
+			"heads":      c.Heads,
+			"blocks":     c.Blocks,
+			"mlp":        c.MLP,
+			"length":     c.Context,
+			"vocabulary": c.Vocab,
+		},
 		Parameters: model.Parameters(report.Bound, src.Set),
 		Tokenizer:  tokenizerName(c),
 		Unused:     report.Unused,

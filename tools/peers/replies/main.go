@@ -190,8 +190,12 @@ func (o *options) measureFastest(m model.Denoiser, l loop, share float64) (faste
 
 func (o *options) printCost(text string, share float64, l loop, c cost) error {
 	if o.lines {
-		return json.NewEncoder(os.Stdout).Encode(map[string]any{"sure": share, "mode": l.name,
-			"passes": c.passes, "seconds": c.seconds})
+		return json.NewEncoder(os.Stdout).Encode(map[string]any{
+			"sure":    share,
+			"mode":    l.name,
+			"passes":  c.passes,
+			"seconds": c.seconds,
+		})
 	}
 	tokens := float64(o.tokens)
 	_, err := fmt.Printf("%-5s %-38s %6d  %13.2f  %8.2f  %11.2f  %15.2f\n", text, l.name, c.passes,
