@@ -2,6 +2,7 @@ package weights
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -51,14 +52,44 @@ var SentenceTransformerFiles = []string{
 
 // CompanionFiles are the files beside config.json and the weights that a model may need: the
 // tokenizer in any of its forms, how to chat, and what sentence-transformers does after the
-// network.
+// network. The folders that modules.json names have more of it.
 var CompanionFiles = append([]string{"generation_config.json", "tokenizer.json", "vocab.json",
 	"merges.txt", "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json",
 	"chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja",
 	"vocab.txt", "modules.json",
-	"config_sentence_transformers.json", "1_Pooling/config.json", "2_Dense/config.json",
-	"2_Dense/model.safetensors", "3_Dense/config.json", "3_Dense/model.safetensors"},
+	"config_sentence_transformers.json"},
 	SentenceTransformerFiles...)
+
+// ModulesFile is the list of what sentence-transformers does with a text, one module after another.
+const ModulesFile = "modules.json"
+
+// maxModules is the most modules of sentence-transformers that a model may have.
+const maxModules = 64
+
+// ParseModules returns the folders that the contents of a modules.json name, each once, without
+// the model's own. They are relative paths in the model's folder.
+func ParseModules(data []byte) ([]string, error) {
+	var modules []struct {
+		Path string `json:"path"`
+	}
+	if err := json.Unmarshal(data, &modules); err != nil {
+		return nil, fmt.Errorf("modules.json: %w", err)
+	}
+	if len(modules) > maxModules {
+		return nil, fmt.Errorf("modules.json has %d modules, want at most %d", len(modules), maxModules)
+	}
+	var folders []string
+	for _, m := range modules {
+		if m.Path == "" || slices.Contains(folders, m.Path) {
+			continue
+		}
+		if !fs.ValidPath(m.Path) || m.Path == "." {
+			return nil, fmt.Errorf("modules.json: path is %.100q, want a folder beside it", m.Path)
+		}
+		folders = append(folders, m.Path)
+	}
+	return folders, nil
+}
 
 // Open maps the model at name: a safetensors file, its index.json, or a directory. In a directory
 // it looks for model.safetensors, for model.safetensors.index.json with its shards, and for

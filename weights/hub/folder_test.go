@@ -27,8 +27,10 @@ var models = map[string]map[string]string{
 	},
 	"vectors": {
 		"config.json": "{}", "model.safetensors": "w",
-		"modules.json":          `[{"type":"Transformer","path":""},{"type":"Dense","path":"2_Dense"}]`,
-		"1_Pooling/config.json": "{}", "2_Dense/config.json": "{}", "2_Dense/model.safetensors": "d",
+		"modules.json": `[{"path":""},{"path":"01_pooling"},{"path":"2_Dense_1024"},` +
+			`{"path":"3_Normalize"}]`,
+		"01_pooling/config.json": "{}", "2_Dense_1024/config.json": "{}",
+		"2_Dense_1024/model.safetensors": "d",
 	},
 }
 
@@ -114,4 +116,20 @@ func TestFolderNames(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "x", read(t, path.Join(filepath.ToSlash(dir), "model.safetensors")))
 	require.True(t, strings.HasSuffix(filepath.ToSlash(dir), "/snapshots/"+commitA+"/a"))
+}
+
+// Folders of modules are inside the model's, and not too many.
+func TestModulesOutside(t *testing.T) {
+	for list, want := range map[string]string{
+		`[{"path":"../x"}]`: `path is "../x"`,
+		`[{"path":"/x"}]`:   `path is "/x"`,
+		`[{"path":"."}]`:    `path is "."`,
+		`{"path":"x"}`:      "modules.json: ",
+		"[" + strings.Repeat(`{"path":"x"},`, 300) + `{"path":"x"}]`: "301 modules, want at most 64",
+	} {
+		h := newHub(t)
+		h.trees[commitA]["modules.json"] = list
+		_, err := h.client(t).PullModel(t.Context(), repo, "", nil)
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -191,7 +191,41 @@ func (c *Client) fetchModel(ctx context.Context, repo, commit, root string, file
 				return err
 			}
 		}
+		if err := c.fetchModules(ctx, repo, commit, files, folder, progress); err != nil {
+			return err
+		}
 		if err := c.fetchWeights(ctx, repo, commit, files, folder, progress); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetchModules fetches what the modules of sentence-transformers have in folders of their own,
+// whatever these are called. A folder that is not there is an error when the model is used.
+func (c *Client) fetchModules(ctx context.Context, repo, commit string, files []string,
+	folder string, progress func(Progress)) error {
+	index := path.Join(folder, weights.ModulesFile)
+	if !slices.Contains(files, index) {
+		return nil
+	}
+	var list json.RawMessage
+	if err := c.readJSON(repo, commit, index, &list); err != nil {
+		return err
+	}
+	modules, err := weights.ParseModules(list)
+	if err != nil {
+		return err
+	}
+	for _, module := range modules {
+		module = path.Join(folder, module)
+		name := path.Join(module, "config.json")
+		if slices.Contains(files, name) {
+			if err := c.fetchFile(ctx, repo, commit, name, progress); err != nil {
+				return err
+			}
+		}
+		if err := c.fetchWeights(ctx, repo, commit, files, module, progress); err != nil {
 			return err
 		}
 	}

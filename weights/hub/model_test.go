@@ -103,6 +103,9 @@ func TestPullFolders(t *testing.T) {
 		h.trees[commitA] = map[string]string{"README.md": "long"}
 		for _, name := range files {
 			h.trees[commitA][name] = "{}"
+			if name == "modules.json" {
+				h.trees[commitA][name] = `[{"path":"1_Pooling"},{"path":"2_Dense"}]`
+			}
 		}
 		c := h.client(t)
 		dir, err := c.PullModel(t.Context(), repo, "", nil)

@@ -27,8 +27,64 @@ const (
 // maxCompanion is the largest companion, config.json and index in bytes.
 const maxCompanion = 100 << 20
 
-// convertFolder converts a folder with config.json and pytorch_model.bin or its shards.
+// convertFolder converts a folder with config.json and pytorch_model.bin or its shards, and the
+// folders that its modules.json names: their layers have weights of their own.
 func convertFolder(ctx context.Context, src, dir string, o Options) error {
+	// Nothing is written for a folder that has no weights to convert.
+	if _, _, err := findShards(src); err != nil {
+		return err
+	}
+	companions, err := readCompanions(src)
+	if err != nil {
+		return err
+	}
+	layer := o
+	layer.Weights = ""
+	if list, ok := companions[weights.ModulesFile]; ok {
+		modules, err := weights.ParseModules(list)
+		if err != nil {
+			return fmt.Errorf("%s: %w", src, err)
+		}
+		for _, module := range modules {
+			from := filepath.Join(src, filepath.FromSlash(module))
+			err := convertModule(ctx, from, filepath.Join(dir, filepath.FromSlash(module)), layer)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return convertFiles(ctx, src, dir, o, companions)
+}
+
+// convertModule converts the folder of a module, or copies its files if the weights need no
+// conversion, as those of a pooling, which has none.
+func convertModule(ctx context.Context, src, dir string, o Options) error {
+	for _, name := range []string{folderFile, folderIndex} {
+		if _, err := os.Stat(filepath.Join(src, name)); err == nil {
+			return convertFiles(ctx, src, dir, o, nil)
+		}
+	}
+	for _, name := range []string{"model.safetensors", configFile} {
+		data, err := atomicfile.ReadBounded(filepath.Join(src, name), maxCompanion)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+		if err := atomicfile.Put(filepath.Join(dir, name), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// convertFiles converts the files of one folder, to which companions belong.
+func convertFiles(ctx context.Context, src, dir string, o Options,
+	companions map[string][]byte) error {
 	files, shardByTensor, err := findShards(src)
 	if err != nil {
 		return err
@@ -68,24 +124,6 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 		if foundIn[name] != shardByTensor[name] && !slices.Contains(c.arrays, name) {
 			return fmt.Errorf("%s: tensor %.200q is not in %s", filepath.Join(src, folderIndex), name,
 				shardByTensor[name])
-		}
-	}
-	companions, err := readCompanions(src)
-	if err != nil {
-		return err
-	}
-
-	// The dense layers of sentence-transformers have their weights in folders of their own.
-	modules, err := fs.Glob(os.DirFS(src), "[1-9]_Dense/"+folderFile)
-	if err != nil {
-		return err
-	}
-	o.Weights = ""
-	for _, module := range modules {
-		folder := filepath.Dir(module)
-		err := convertFolder(ctx, filepath.Join(src, folder), filepath.Join(dir, folder), o)
-		if err != nil {
-			return err
 		}
 	}
 	return c.write(ctx, dir, o, recordWeights(config, used), companions)

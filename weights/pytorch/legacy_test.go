@@ -91,25 +91,27 @@ func TestConvertFolder(t *testing.T) {
 	require.ErrorContains(t, convert(), `b.bin: tensor "w" is in a.bin too`)
 	put("b.bin", string(checkpoint("\x80\x02}"+str("v")+goodTensor+"s.")))
 	put("../vocab.txt", "A\nB\n")
-	// what sentence-transformers does after the network
-	for _, part := range []string{"1_Pooling", "2_Dense", "3_Dense"} {
-		require.NoError(t, os.Mkdir(filepath.Join(model, part), 0o777))
+	// what sentence-transformers does after the network, in folders that modules.json names
+	const modules = `[{"path": ""}, {"path": "01_pooling"}, {"path": "2_Dense_1024"},
+		{"path": "layers/last"}, {"path": "3_Normalize"}]`
+	for _, part := range []string{"01_pooling", "2_Dense_1024", "layers/last"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(model, part), 0o777))
 		put(part+"/config.json", part)
 	}
-	put("modules.json", "[]")
+	put("modules.json", modules)
 	put("sentence_xlnet_config.json", "{}")
-	put("2_Dense/config.json", `{"bias": false}`)
-	put("2_Dense/pytorch_model.bin", string(checkpoint(state(goodTensor))))
-	put("3_Dense/model.safetensors", "weights")
+	put("2_Dense_1024/config.json", `{"bias": false}`)
+	put("2_Dense_1024/pytorch_model.bin", string(checkpoint(state(goodTensor))))
+	put("layers/last/model.safetensors", "weights")
 	require.NoError(t, convert())
-	dense, err := weights.Open(filepath.Join(out, "2_Dense"))
+	dense, err := weights.Open(filepath.Join(out, "2_Dense_1024"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"w"}, dense.Names())
 	require.NoError(t, dense.Close())
 	for name, want := range map[string]string{"config.json": `{"hidden_size": 2}`,
-		"vocab.txt": "A\nB\n", "modules.json": "[]", "sentence_xlnet_config.json": "{}",
-		"1_Pooling/config.json": "1_Pooling", "2_Dense/config.json": `{"bias": false}`,
-		"3_Dense/config.json": "3_Dense", "3_Dense/model.safetensors": "weights"} {
+		"vocab.txt": "A\nB\n", "modules.json": modules, "sentence_xlnet_config.json": "{}",
+		"01_pooling/config.json": "01_pooling", "2_Dense_1024/config.json": `{"bias": false}`,
+		"layers/last/config.json": "layers/last", "layers/last/model.safetensors": "weights"} {
 		got, err := os.ReadFile(filepath.Join(out, name))
 		require.NoError(t, err)
 		require.Equal(t, want, string(got))
