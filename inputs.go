@@ -171,8 +171,10 @@ func (e *InputError) Unwrap() error { return e.Err }
 // the run's seed and on i or, if its input has a seed of its own, on that seed and on the number of
 // earlier rounds through the list.
 type RequestList struct {
-	// Longest is the number of positions of the longest request.
-	Longest int
+	// Longest is the number of positions of the longest request at its start, and MaxLength that to
+	// which one may grow.
+	Longest   int
+	MaxLength int
 
 	// Guided says that some request has guidance.
 	Guided bool
@@ -225,6 +227,7 @@ func (m *Model) PrepareList(
 	list.prepared = prepared
 	for _, q := range prepared {
 		list.Longest = max(list.Longest, q.Length)
+		list.MaxLength = max(list.MaxLength, q.Length, q.MaxLength)
 		if q.Guidance.Scale != 0 {
 			list.Guided = true
 		}

@@ -113,9 +113,19 @@ func (m *Model) prepareSequence(ctx context.Context, r *Request,
 	}
 	q.Adjust = adjust
 	if !r.Grammar.IsZero() {
-		err = m.setLanguage(ctx, &q, r, length)
+		if err := m.setLanguage(ctx, &q, r, length); err != nil {
+			canvas := m.canvasForGrammar(&q, r)
+			if canvas == 0 {
+				return q, err
+			}
+			longer := *r
+			longer.MaxTokens = 0
+			longer.Canvas = canvas
+			return m.prepareSequence(ctx, &longer, pictures)
+		}
 	}
-	return q, err
+	m.setGrowth(&q, r)
+	return q, nil
 }
 
 // setKnown sets what is known of a sequence at the start, and the tokens that end it.
@@ -134,6 +144,57 @@ func (m *Model) setKnown(q *generate.Request, r *Request,
 		q.Known = r.Tokens
 	}
 	return err
+}
+
+// maxCanvases bounds an answer without a bound of its own, in usual lengths.
+const maxCanvases = 8
+
+// answerBound returns the most tokens of an answer that may grow.
+func (m *Model) answerBound(r *Request) int {
+	if r.MaxTokens > 0 {
+		return r.MaxTokens
+	}
+	return maxCanvases * m.AnswerLength
+}
+
+// canvasForGrammar returns how many positions an answer needs whose canvas is too short for each
+// text of its grammar: those of the shortest one and the usual number beside them, as far as there
+// is room. 0 means that more positions would not help.
+func (m *Model) canvasForGrammar(q *generate.Request, r *Request) int {
+	if !m.mayGrow(r) || r.Infill != "" || q.Language == nil || q.Language.Tokens == nil {
+		return 0
+	}
+	masks := m.Spec().CountMasked(q.Known)
+	shortest := int(q.Language.MinTokens[q.Language.Start])
+	if shortest <= masks {
+		return 0
+	}
+	canvas := min(shortest+m.AnswerLength, m.answerBound(r), m.Spec().Length()-len(q.Known)+masks)
+	if canvas <= masks {
+		return 0
+	}
+	return canvas
+}
+
+// setGrowth lets an answer grow where it has no end on its first positions. Under a grammar it
+// does not: what is drawn there is always a whole text.
+func (m *Model) setGrowth(q *generate.Request, r *Request) {
+	spec := m.Spec()
+	if m.Text == nil || r.Infill != "" || r.isWhole(spec) || !m.mayGrow(r) || q.Language != nil {
+		return
+	}
+	from, to := maskedSpan(q.Known, spec.Mask)
+	if from == to || to != len(q.Known) { // something is known behind the answer
+		return
+	}
+	longest := min(from+m.answerBound(r), spec.Length())
+	if longest <= len(q.Known) {
+		return
+	}
+	q.MaxLength = longest
+	request := *r
+	answer := m.AnswerOf(&request, q)
+	q.HasEnd = func(tokens []int32) bool { return answer.Render(tokens).Finish == "stop" }
 }
 
 // refuseWithoutText returns the refusal of a number of tokens for a model that makes no text.

@@ -50,15 +50,16 @@ func (l *draftLoop) prepareDrafts() []*member {
 func (l *draftLoop) startDraft(d *member, opened []OpenedPosition) {
 	m := l.member
 	*d = member{
-		task:       m.task,
-		layout:     m.layout,
-		place:      noPlace,
-		past:       m.past,
-		maskedLeft: m.maskedLeft - len(opened),
-		loop:       reuseLoop(d.loop, wholeLoop{member: d}),
-		Tokens:     append(d.Tokens[:0], m.Tokens...),
-		Sequence:   Sequence{Index: m.Index, N: m.N, Steps: m.Steps},
-		step:       d.step.emptied(),
+		task:        m.task,
+		layout:      m.layout,
+		place:       noPlace,
+		past:        m.past,
+		stepsBefore: m.stepsBefore,
+		maskedLeft:  m.maskedLeft - len(opened),
+		loop:        reuseLoop(d.loop, wholeLoop{member: d}),
+		Tokens:      append(d.Tokens[:0], m.Tokens...),
+		Sequence:    Sequence{Index: m.Index, N: m.N, Steps: m.Steps},
+		step:        d.step.emptied(),
 	}
 	d.step.span = m.step.span
 	d.step.need = m.step.need

@@ -165,7 +165,7 @@ func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, erro
 		}
 		pool := PoolOptions{
 			Size:         o.Batch,
-			Length:       o.Length,
+			Length:       o.maxLength(),
 			Guided:       o.Guidance.Scale != 0,
 			WholeBatches: true,
 		}

@@ -26,7 +26,7 @@ type finishedLoop struct {
 
 func (f *finishedLoop) nextSpan() span {
 	s := f.wholeLoop.nextSpan()
-	n := f.N + 1
+	n := f.canvasSteps() + 1
 	for p := range min(f.keptEnd, len(f.cached)) { // somebody changed the tokens
 		if f.cached[p] != f.Tokens[p] {
 			f.keptEnd = 0

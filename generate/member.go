@@ -42,6 +42,9 @@ type member struct {
 	past         []float64
 	samplerState any
 
+	// stepsBefore counts the steps made on the canvases before the present one.
+	stepsBefore int
+
 	// needsStep makes the member take another step even if nothing is masked. Its loop sets it.
 	needsStep bool
 
@@ -163,6 +166,9 @@ func (m *member) beginStep() {
 	}
 }
 
+// canvasSteps returns how many steps were made on the present canvas.
+func (m *member) canvasSteps() int { return m.N - m.stepsBefore }
+
 // randomStream returns the random numbers of the step. They are counted by seed, sequence and step,
 // so a sequence draws the same whatever shares its passes.
 func (m *member) randomStream() philox.Stream {
@@ -182,7 +188,7 @@ func (m *member) penaltyTime() float64 {
 	if m.samplerPlans {
 		return float64(m.maskedLeft) / float64(len(m.free))
 	}
-	return 1 - (1-penaltyEps)*float64(m.N)/float64(m.maxSteps)
+	return 1 - (1-penaltyEps)*float64(m.canvasSteps())/float64(m.maxSteps)
 }
 
 // drawPower returns the exponent of the step's draws: tokens are drawn from p^power.
@@ -322,7 +328,7 @@ func (m *member) fillMasked(first int, token int32) {
 
 // updateDone sets Done if there is no further step.
 func (m *member) updateDone() {
-	m.Done = m.N >= m.maxSteps || m.maskedLeft == 0 && !m.needsStep
+	m.Done = m.canvasSteps() >= m.maxSteps || m.maskedLeft == 0 && !m.needsStep
 	m.Finished = m.Done
 }
 

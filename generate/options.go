@@ -80,6 +80,9 @@ func (r Request) Identity() map[string]string {
 	} else if ok || r.Reuse == Blocks {
 		identity["blocks"] = "0.2"
 	}
+	if r.MaxLength > r.Length {
+		identity["max-length"] = strconv.Itoa(r.MaxLength)
+	}
 	for _, p := range Params() {
 		if text := r.Get(p.Name); text != "" {
 			identity[p.Name] = text

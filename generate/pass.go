@@ -196,7 +196,7 @@ func (p *Pool) fillBatch(b *model.Batch, owners []*member) {
 		visible = visible || m.step.visiblePositions != nil
 		shadows = shadows || m.step.shadows != nil
 		b.Time = append(b.Time, p.passTime(m))
-		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Steps: m.maxSteps})
+		b.Steps = append(b.Steps, model.Progress{N: m.canvasSteps() + 1, Steps: m.maxSteps})
 		b.Lengths = append(b.Lengths, used)
 		b.Conditions = append(b.Conditions, m.Condition)
 		b.Places = append(b.Places, m.place)

@@ -27,6 +27,12 @@ type Request struct {
 	// Length is the number of positions; 0 means the model's, or that of Known.
 	Length int
 
+	// MaxLength is the number of positions that an answer may grow to where HasEnd says that it has no
+	// end, 0 for Length. HasEnd is called with the tokens of a sequence of which all are open; nil
+	// means that it does not grow. A samplers.Resizer needs MaxLength alone.
+	MaxLength int
+	HasEnd    func(tokens []int32) bool
+
 	// Known, [Length], are the tokens known from the start, Spec.Mask elsewhere; nil means none.
 	Known []int32
 
@@ -229,6 +235,9 @@ func (r Request) Check(d model.Denoiser) (Request, error) {
 	if err := r.checkTokens(spec); err != nil {
 		return r, err
 	}
+	if err := r.checkGrowth(spec.Length(), spec.Fixed); err != nil {
+		return r, err
+	}
 
 	var err error
 	r.Recipe, err = r.Recipe.Complete(d, spec.CountMasked(r.StartTokens(spec)))
@@ -271,8 +280,8 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 
 // addChecked is Add for a request that Check returned.
 func (p *Pool) addChecked(r Request) (*Sequence, error) {
-	if r.Length > p.options.Length {
-		return nil, fmt.Errorf("generate: length is %d, want 1 to %d in this pool", r.Length,
+	if n := r.maxLength(); n > p.options.Length {
+		return nil, fmt.Errorf("generate: length is %d, want 1 to %d in this pool", n,
 			p.options.Length)
 	}
 	t, err := p.newTask(r)
@@ -334,7 +343,7 @@ func (p *Pool) addTask(t *task) (_ *Sequence, err error) {
 	p.findPrefix(m)
 	m.loop = t.newLoop(m)
 	if t.stateful != nil {
-		m.samplerState = t.stateful.NewState(len(start))
+		m.samplerState = t.stateful.NewState(max(len(start), t.MaxLength))
 	}
 	p.members = append(p.members, m)
 	return &m.Sequence, nil
@@ -416,6 +425,11 @@ func (p *Pool) commitStep() {
 			continue
 		}
 		m.commitStep()
+		if m.Done && m.mayGrow() {
+			if err := p.growCanvas(m); err != nil {
+				m.fail(err)
+			}
+		}
 		if m.Finished {
 			p.storePrefix(m)
 		}
@@ -589,7 +603,7 @@ func (p *Pool) setFault(m *member, err error) {
 		where = fmt.Sprintf(", position %d", int(row.Row)%p.pass.readBatch.Length)
 		err = row.Err
 	}
-	m.step.fault = fmt.Errorf("generate: step %d of %d: sequence %d%s: %w", m.N+1, m.maxSteps,
+	m.step.fault = fmt.Errorf("generate: step %d of %d: sequence %d%s: %w", m.N+1, m.Steps,
 		m.Index, where, err)
 }
 

@@ -24,8 +24,12 @@ type task struct {
 	// newLoop returns the loop of a member, perhaps in the memory of its last one.
 	newLoop func(*member) loop
 
-	// maxSteps is the most steps that a sequence takes.
+	// maxSteps is the most steps that a sequence takes on its canvas.
 	maxSteps int
+
+	// canvas is the first one of the sequence; findsLength means that it does not grow by more.
+	canvas      canvas
+	findsLength bool
 
 	// samplerBlocks are the blocks of a samplers.Blocker; otherwise one block has all positions.
 	samplerBlocks []samplerBlock
@@ -93,6 +97,8 @@ func (p *Pool) newTask(r Request) (*task, error) {
 	if t.maxSteps, err = r.MaxSteps(len(t.initial.free)); err != nil {
 		return nil, err
 	}
+	t.canvas = newCanvas(&r, len(t.initial.free))
+	t.findsLength = findsLength(&r, spec.Growth != nil)
 	if r.Reuse == Blocks {
 		t.blockPlan, err = p.newBlockPlan(spec, r.Recipe, t.initial, r.EndTokens)
 		if err != nil {
@@ -176,7 +182,8 @@ func (t *task) chooseLengthLoop(resizer samplers.Resizer) {
 	t.revises = true
 	if t.maxSteps > 0 {
 		// The bound ends a text that never stops changing its length.
-		t.maxSteps = 2*len(t.initial.free) + 128
+		most := len(t.initial.free) + t.maxLength() - t.Length
+		t.maxSteps = 2*most + 128
 	}
 }
 

@@ -25,7 +25,7 @@ type wholeLoop struct {
 }
 
 func (w *wholeLoop) nextSpan() span {
-	n := w.N + 1
+	n := w.canvasSteps() + 1
 	firstMasked := slices.IndexFunc(w.free, func(p int) bool { return w.Tokens[p] == w.mask })
 	current := slices.IndexFunc(w.samplerBlocks, func(b samplerBlock) bool {
 		if w.samplerPlans { // the first block with a masked position
@@ -71,7 +71,7 @@ func (m *member) wholeSpan() span {
 	n := len(m.Tokens)
 	return span{
 		network:   m.task.network,
-		step:      m.N + 1,
+		step:      m.canvasSteps() + 1,
 		steps:     m.maxSteps,
 		size:      len(m.free),
 		freeTo:    len(m.free),

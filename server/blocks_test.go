@@ -80,7 +80,7 @@ func TestBlockDiffusion(t *testing.T) {
 			require.NoError(t, err)
 			tokens := q.Known
 			reply := generated(t, m, generate.Options{Request: generate.Request{Seed: 2, Known: tokens,
-				EndTokens: c.EndTokens()}}, 0)[0]
+				EndTokens: c.EndTokens(), MaxLength: q.MaxLength, HasEnd: q.HasEnd}}, 0)[0]
 			body = `{"messages":[{"role":"user","content":"hello"}],"seed":2`
 			a = ask(t, url+"/v1/chat/completions", body+`}`)
 			require.Equal(t, m.AnswerOf(&r, &q).Render(reply).Text, a.Choices[0].Message.Content)

@@ -122,7 +122,7 @@ func (t *task) answerPoint(ctx context.Context, p experiments.Point,
 		q.Index = uint32(p.FirstIndex + i)
 		requests = append(requests, q)
 		requestItems = append(requestItems, i)
-		longest = max(longest, q.Length)
+		longest = max(longest, q.Length, q.MaxLength)
 	}
 
 	began := time.Now()
@@ -280,7 +280,8 @@ func (t *task) readAnswer(it *Item, q generate.Request, tokens []int32) (text st
 	}
 	answer.HidePrompt()
 	rendered := answer.Render(tokens)
-	return rendered.Text, min(rendered.To+1, answer.To) - answer.From
+	end := answer.To + len(tokens) - len(q.Known) // an answer may have grown
+	return rendered.Text, min(rendered.To+1, end) - answer.From
 }
 
 // choose returns the choice of the largest log-probability after the prompt.

@@ -113,7 +113,7 @@ func (j *Job) makeSamples(ctx context.Context, spans []runs.Span, put func([]Sam
 	stopAsked := func() bool { return h.Stop != nil && h.Stop() }
 	pool := generate.PoolOptions{
 		Size:         j.Run.Batch,
-		Length:       j.Requests.Longest,
+		Length:       j.Requests.MaxLength,
 		Guided:       j.Requests.Guided,
 		WholeBatches: j.stepsTogether(),
 	}

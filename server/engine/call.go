@@ -210,6 +210,7 @@ func newMember(c *Call, choice int, request generate.Request) (*Member, error) {
 	if request.Top > 0 {
 		m.Top = make([][]generate.TopToken, length)
 	}
+	m.maxLength = max(m.maxLength, request.MaxLength)
 	if spec.Growth != nil {
 		m.maxLength = spec.Length()
 	}
@@ -262,6 +263,19 @@ func (m *Member) rowsLeft() int64 {
 		return 0
 	}
 	return int64(m.rows) * int64(max(0, m.MaxSteps-m.StepsTaken))
+}
+
+// grow counts what an answer without an end costs on more positions, of which the steps are the
+// most that it takes.
+func (m *Member) grow(positions, steps int) {
+	m.MaxSteps = steps
+	if m.Request.Reuse == generate.Blocks {
+		return
+	}
+	if m.guided {
+		positions *= 2
+	}
+	m.rows += positions
 }
 
 // positionBytes is about how many bytes of memory a position takes that opens in an event.

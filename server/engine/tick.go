@@ -190,6 +190,9 @@ func (e *Engine) recordStep(m *Member, s *generate.Sequence) {
 			m.Top[o.Position] = o.Top
 		}
 	}
+	if grown := len(s.Tokens) - s.LengthBefore; grown > 0 && m.Request.HasEnd != nil {
+		m.grow(grown, s.Steps)
+	}
 	m.StepsTaken = s.N
 	m.Work = s.Work
 	m.Choices = s.Choices

@@ -205,8 +205,10 @@ func RequireSame(t require.TestingT, want generate.Request, wantErr error, got g
 	}
 	require.Equal(t, want.String(), got.String())
 	require.Equal(t, want.Adjust == nil, got.Adjust == nil)
+	require.Equal(t, want.HasEnd == nil, got.HasEnd == nil)
 	for _, q := range []*generate.Request{&want, &got} {
 		q.Adjust = nil
+		q.HasEnd = nil
 		q.Recipe = generate.Recipe{}
 	}
 	require.Equal(t, want, got)

@@ -1,0 +1,130 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// An answer begins on a canvas, the masks that its request lays out. Where everything on it is open
+// and the answer has no end (Request.HasEnd), another canvas of masks is put behind it, on which
+// the recipe takes its steps again, until there is an end or the sequence has Request.MaxLength
+// positions. The new canvas is that of a task of its own, to which all before it is known, so that
+// loops and samplers do not know about it. Steps go on counting: no random number is drawn twice.
+//
+// A rule that goes in blocks grows by a block instead. A samplers.Resizer finds its length itself,
+// up to the same bound.
+
+// maxLength returns the most positions that the sequence may have.
+func (r *Request) maxLength() int { return max(r.Length, r.MaxLength) }
+
+// checkGrowth returns an error for a MaxLength that a sequence cannot reach.
+func (r *Request) checkGrowth(longest int, isFixed bool) error {
+	switch {
+	case r.MaxLength == 0:
+		return nil
+	case r.MaxLength < r.Length || r.MaxLength > longest:
+		return refuse("max-tokens", param.OutOfRange, "the greatest length is %d, want %d to %d",
+			r.MaxLength, r.Length, longest)
+	case isFixed && r.MaxLength > r.Length:
+		return refuse("max-tokens", param.Unsupported, "the greatest length is %d, want %d: this "+
+			"model has no other", r.MaxLength, r.Length)
+	}
+	return nil
+}
+
+// canvas is what the first masks of an answer say about those that it grows by.
+type canvas struct {
+	// masks is their number, and steps that of the recipe's steps on them.
+	masks int
+	steps int
+
+	// growth is the number of masks by which the answer grows.
+	growth int
+}
+
+// newCanvas returns the canvas of a request with a number of masks.
+func newCanvas(r *Request, masks int) canvas {
+	c := canvas{masks: masks, steps: r.Steps, growth: masks}
+	_, blockSize := r.blockShape(masks)
+	if blockSize > 0 {
+		c.growth = min(blockSize, masks)
+	}
+	return c
+}
+
+// stepsFor returns the recipe's steps for some masks of a canvas: its share of the first one's.
+func (c canvas) stepsFor(r Recipe, masks int) int {
+	perBlock := r.Reuse == Blocks || r.Reuse == Causal
+	if perBlock || masks == c.masks || r.Steps == 0 {
+		return c.steps
+	}
+	steps := (c.steps*masks + c.masks - 1) / c.masks
+	if most, bounded := r.usefulSteps(masks); bounded {
+		steps = min(steps, most)
+	}
+	blocks, _ := r.blockBounds(masks)
+	return max(steps, blocks)
+}
+
+// mayGrow reports whether a member that is done gets another canvas.
+func (m *member) mayGrow() bool {
+	length := len(m.Sequence.Tokens)
+	if m.Err != nil || length >= m.MaxLength || m.HasEnd == nil || m.Language != nil ||
+		m.maskedLeft > 0 || len(m.free) == 0 || m.findsLength {
+		return false
+	}
+	for _, p := range m.free {
+		token := m.Tokens[p]
+		if slices.Contains(m.EndTokens, token) || slices.Contains(m.network.spec.EndTokens, token) {
+			return false
+		}
+	}
+	return !m.HasEnd(m.Sequence.Tokens)
+}
+
+// growCanvas puts another canvas behind the sequence of a member that is done, which then is not.
+func (p *Pool) growCanvas(m *member) error {
+	length := len(m.Sequence.Tokens)
+	masks := min(m.canvas.growth, m.MaxLength-length)
+	r := m.Request
+	r.Known = slices.Concat(m.Sequence.Tokens, slices.Repeat([]int32{m.mask}, masks))
+	r.Length = len(r.Known)
+	r.Steps = m.canvas.stepsFor(r.Recipe, masks)
+	t, err := p.newTask(r)
+	if err != nil {
+		return fmt.Errorf("generate: sequence %d: %d more positions: %w", m.Index, masks, err)
+	}
+	t.canvas = m.canvas
+
+	condition := m.Condition // guidance hides the prompt alone, as on the first canvas
+	m.task = t
+	m.layout = t.initial
+	m.Condition = condition
+	m.stepsBefore = m.N
+
+	start := t.initial.startTokens
+	m.Tokens = append(m.Tokens[:0], start...)
+	m.past = append(slices.Clone(m.past[:length]), make([]float64, len(start)-length)...)
+	m.cached = m.cached[:0]
+	m.Sequence.Tokens = m.Tokens[:t.Length:t.Length]
+	m.Sequence.Steps = m.N + t.maxSteps
+	m.maskedLeft = m.countMasked()
+	m.needsStep = t.remasks
+	m.loop = t.newLoop(m)
+	if t.stateful != nil {
+		m.samplerState = t.stateful.NewState(len(start))
+	}
+	m.Resized = append(m.Resized, Resize{Position: length, Into: masks})
+	m.Done = false
+	m.Finished = false
+	return nil
+}
+
+// findsLength reports whether a recipe's sampler changes the length itself.
+func findsLength(r *Request, growsHoles bool) bool {
+	isResizer := samplers.Is[samplers.Resizer](r.Sampler) && len(r.EndTokens) > 0
+	return isResizer || samplers.Is[samplers.Grower](r.Sampler) && growsHoles
+}

@@ -1,0 +1,102 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/generate"
+	"unmask/server"
+)
+
+// shortTalker serves the demo's chat with answers that usually have so many tokens.
+func shortTalker(t *testing.T, tokens int) (url string) {
+	m, err := unmask.LoadFS(demo.Chat(), "chat", unmask.Options{Threads: 2})
+	require.NoError(t, err)
+	m.AnswerLength = tokens
+	s, err := server.New(server.Options{})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(server.Model{Name: "chat", Model: m}))
+	h := httptest.NewServer(s.Handler())
+	t.Cleanup(func() {
+		h.Close()
+		s.Close()
+	})
+	return h.URL
+}
+
+// An answer that ends within its usual length is the same on every route under every bound from
+// there on, and takes the same passes. One that has no end there grows, streamed or not, up to the
+// bound.
+func TestBoundsOnEveryRoute(t *testing.T) {
+	type work struct {
+		Unmask struct{ Evaluated generate.Work }
+	}
+	const usual = 24
+	url := shortTalker(t, usual)
+	chat := map[string]any{"model": "chat", "messages": user("Hello!"), "seed": 3,
+		"sampler": "semi-ar(threshold,block=8)"}
+	var first told
+	var firstWork work
+	for _, bound := range []int{usual, usual + 1, 1024, 4096} {
+		for name, a := range apis {
+			t.Run(fmt.Sprint(name, bound), func(t *testing.T) {
+				body := maps.Clone(chat)
+				body["max_tokens"] = bound
+				status, _, data := post(t, url+a.path, jsonOf(notStreamedBody(a, body)))
+				require.Equal(t, 200, status, "%s", data)
+				said := a.whole(t, data)
+				var took work
+				require.NoError(t, json.Unmarshal(data, &took))
+				if first.Text == "" {
+					first = said
+					firstWork = took
+				}
+				require.NotEmpty(t, said.Text)
+				require.Equal(t, first.Text, said.Text)
+				require.Equal(t, first.Tokens, said.Tokens)
+				require.Positive(t, took.Unmask.Evaluated.Full)
+				require.Equal(t, firstWork, took)
+			})
+		}
+	}
+	require.Less(t, first.Tokens[1], usual)
+
+	chat["logit_bias"] = map[string]int{"550": -100} // the pad, which does not count
+	chat["seed"] = 5
+	chat["messages"] = user("Tell me about Lily.")
+	lengths := map[int]bool{}
+	for _, bound := range []int{9, 24, 30, 60} {
+		for name, a := range apis {
+			t.Run(fmt.Sprint(name, "grows to", bound), func(t *testing.T) {
+				body := maps.Clone(chat)
+				body["max_tokens"] = bound
+				status, _, data := post(t, url+a.path, jsonOf(notStreamedBody(a, body)))
+				require.Equal(t, 200, status, "%s", data)
+				said := a.whole(t, data)
+				require.LessOrEqual(t, said.Tokens[1], bound)
+				lengths[said.Tokens[1]] = true
+				if said.Finish == "length" || said.Finish == "max_tokens" {
+					require.Equal(t, bound, said.Tokens[1])
+				}
+				streamed := a.stream(t, url+a.path, jsonOf(a.body(body)))
+				require.Equal(t, said.Text, streamed.Text)
+				require.Equal(t, said.Tokens, streamed.Tokens)
+			})
+		}
+	}
+	require.Contains(t, lengths, 30) // by a block that has no room for all of it
+}
+
+// notStreamedBody returns the body of a request that is answered at once.
+func notStreamedBody(a api, chat map[string]any) map[string]any {
+	body := a.body(chat)
+	body["stream"] = false
+	return body
+}
