@@ -13,6 +13,7 @@ import (
 	"unmask/generate"
 	"unmask/model"
 	"unmask/testkit/parity"
+	"unmask/testkit/refusal"
 )
 
 // pack loads a network of a parity pack.
@@ -91,7 +92,7 @@ func TestEnds(t *testing.T) {
 	require.Equal(t, slices.Repeat([]int32{end}, length-8), q.Tokens[8:])
 	o.EndTokens = []int32{int32(d.Spec().Outcomes)}
 	_, err := o.Check(d)
-	require.ErrorContains(t, err, "generate: end is ")
+	refusal.RequireText(t, err, "generate: end is ")
 	p, err := generate.NewPool(d, generate.PoolOptions{})
 	require.NoError(t, err)
 	_, err = p.Add(generate.Request{EndTokens: []int32{-1}})
@@ -190,10 +191,10 @@ func TestFaultsOfBlocks(t *testing.T) {
 		"first-hitting reuse=blocks":        "no blocks reuse with this sampler: it has a clock of its own",
 	} {
 		_, err := p.Add(generate.Request{Recipe: recipe(t, text)})
-		require.ErrorContains(t, err, want)
+		refusal.RequireText(t, err, want)
 	}
 	_, err = r.Complete(newTable(8), 8)
-	require.ErrorContains(t, err, "its positions see all others")
+	refusal.RequireText(t, err, "its positions see all others")
 }
 
 // Samplers that look ahead see the current block and the blocks before it.

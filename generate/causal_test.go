@@ -17,6 +17,7 @@ import (
 	"unmask/generate"
 	"unmask/model"
 	"unmask/testkit/parity"
+	"unmask/testkit/refusal"
 )
 
 // causal is a run of reference_llm2.py, from golden.json.
@@ -380,7 +381,7 @@ func TestCausalRefusals(t *testing.T) {
 		r, err := generate.ParseRecipe(c.recipe)
 		require.NoError(t, err)
 		_, err = generate.Options{Request: generate.Request{Recipe: r, Length: 8}}.Check(c.d)
-		require.ErrorContains(t, err, c.want, c.recipe)
+		refusal.RequireText(t, err, c.want, c.recipe)
 		require.NotContains(t, err.Error(), "\n")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"unmask/generate"
 	"unmask/samplers"
+	"unmask/testkit/refusal"
 )
 
 func TestReuseFeedsWhatItSays(t *testing.T) {
@@ -111,12 +112,12 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 	for want, o := range map[string]generate.Options{
 		"generate: no dual reuse with this sampler: it has no blocks, such as those of semi-ar":        {Request: generate.Request{Recipe: generate.Recipe{Reuse: generate.Dual}}},
 		"generate: no dkv reuse with this sampler: it masks positions again, so no key or value stays": {Request: generate.Request{Recipe: generate.Recipe{Reuse: generate.Delayed, Sampler: samplers.P2{}}}},
-		"generate: refresh is -1, want 1 to 1048576, or 0 for 8":                                       {Request: generate.Request{Recipe: generate.Recipe{Refresh: -1}}},
-		"samplers: dreamon around a sampler that masks again, want one that does not":                  {Request: generate.Request{Recipe: generate.Recipe{Sampler: samplers.DreamOn{Inside: samplers.P2{}}}}},
-		"samplers: semi-ar around a sampler that masks again, want one that does not":                  {Request: generate.Request{Recipe: generate.Recipe{Sampler: samplers.SemiAR{Inside: samplers.P2{}}}}},
+		"refresh is -1": {Request: generate.Request{Recipe: generate.Recipe{Refresh: -1}}},
+		"samplers: dreamon around a sampler that masks again, want one that does not": {Request: generate.Request{Recipe: generate.Recipe{Sampler: samplers.DreamOn{Inside: samplers.P2{}}}}},
+		"samplers: semi-ar around a sampler that masks again, want one that does not": {Request: generate.Request{Recipe: generate.Recipe{Sampler: samplers.SemiAR{Inside: samplers.P2{}}}}},
 	} {
 		for _, err := range generate.Run(context.Background(), newTable(20), o) {
-			require.EqualError(t, err, want)
+			refusal.RequireText(t, err, want)
 		}
 	}
 	for _, name := range []string{"none", "prefix", "dual", "dkv", "block-dkv"} {

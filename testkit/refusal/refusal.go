@@ -6,6 +6,7 @@
 package refusal
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,5 +43,27 @@ func asRefusal(t testing.TB, err error, name string) *param.Error {
 	var refused *param.Error
 	require.ErrorAsf(t, err, &refused, "%q refuses no parameter's value", err.Error())
 	require.Equalf(t, name, refused.Name, "the parameter that is refused in %q", err.Error())
+	return refused
+}
+
+// RequireText requires that err is or wraps a *param.Error that says text, and returns it. It is
+// for tables of refusals.
+//
+// text is the parameter with its value, "steps is 0", which leaves the rest of the sentence free. A
+// place may stand before it, as in "request 3: steps is 0". In the one test that keeps a
+// sentence's words, and for an error with a sentence of its own, text is a part of the sentence.
+func RequireText(t testing.TB, err error, text string, msgAndArgs ...any) *param.Error {
+	t.Helper()
+	require.Error(t, err, msgAndArgs...)
+	var refused *param.Error
+	require.ErrorAs(t, err, &refused, msgAndArgs...)
+	if refused.Found == "" || refused.Err != nil || strings.Contains(text, ", want ") {
+		require.ErrorContains(t, err, text, msgAndArgs...)
+		return refused
+	}
+	value := refused.Name + " is " + refused.Found
+	place, ok := strings.CutSuffix(text, value)
+	require.Truef(t, ok, "%q is refused, want %q", value, text)
+	require.ErrorContains(t, err, place, msgAndArgs...)
 	return refused
 }
