@@ -23,6 +23,7 @@ import (
 	"unmask/model"
 	"unmask/param"
 	"unmask/prompt"
+	"unmask/testkit/refusal"
 	"unmask/testkit/requesttest"
 )
 
@@ -299,11 +300,11 @@ func TestPrepareNamesTheToken(t *testing.T) {
 	text, _ := loadDemos(t)
 	for want, r := range map[string]unmask.Request{
 		"tokens: token is -1 at position 0, want ": {Tokens: []int32{-1}, Length: 8},
-		"suffix-tokens: token is -5 at position 1, want ": {Prompt: "a",
+		"suffix-tokens: token is -5 at position 1,": {Prompt: "a",
 			SuffixTokens: []int32{3, -5}, MaxTokens: 4},
 	} {
 		_, err := text.Prepare(t.Context(), r)
-		require.ErrorContains(t, err, want)
+		refusal.RequireText(t, err, want)
 	}
 }
 
@@ -404,7 +405,7 @@ func TestRecipeOfConfig(t *testing.T) {
 	m, err = with(`"nonsense"`)
 	require.NoError(t, err)
 	_, err = m.Defaults()
-	require.ErrorContains(t, err, "m: published recipe: ")
+	refusal.RequireText(t, err, "m: published recipe: ")
 }
 
 // Whoever sends a request does not choose which files are opened; a program that fills one in, or a
@@ -412,7 +413,7 @@ func TestRecipeOfConfig(t *testing.T) {
 func TestRequestsFromOutsideNameNoFiles(t *testing.T) {
 	for _, data := range []string{`{"image":{"file":"/etc/passwd"}}`, `{"image":{"mask":"m.png"}}`} {
 		var r unmask.Request
-		require.ErrorContains(t, json.Unmarshal([]byte(data), &r), "want none in a request that is read")
+		refusal.RequireText(t, json.Unmarshal([]byte(data), &r), "want none in a request that is read")
 		require.Nil(t, r.Image)
 		r, _, err := unmask.Input(data).ApplyTo(unmask.Request{})
 		require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"unmask/backend/plain"
 	"unmask/model"
 	"unmask/param"
+	"unmask/testkit/refusal"
 )
 
 // stripes is a codec of 3 x 3 codes; each decodes to 2 x 2 pixels of one grey.
@@ -121,7 +122,7 @@ func TestInpaintNeedsAHoleInThePlacedPicture(t *testing.T) {
 		{nil, image.Rect(0, 0, 2, 6), "no part of the picture at the model's size is in the box"},
 	} {
 		_, err := p.Inpaint(wide, c.mask, c.box, "cover")
-		require.ErrorContains(t, err, c.want)
+		refusal.RequireText(t, err, c.want)
 		refused, ok := errors.AsType[*param.Error](err)
 		require.True(t, ok)
 		require.Equal(t, param.NoHole, refused.Reason)

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"unmask/testkit/refusal"
 )
 
 // rules are the cases of the pack speech-rules.
@@ -130,7 +132,7 @@ func TestVoiceWords(t *testing.T) {
 		}
 	}
 	_, err := ParseDesign("femal, whisper", "")
-	require.ErrorContains(t, err, `unknown voice word "femal" (did you mean female?)`)
+	refusal.RequireText(t, err, `unknown voice word "femal" (did you mean female?)`)
 	_, err = ParseDesign("male, female", "")
 	require.ErrorContains(t, err, `voice is "female" with "male 男", want one word of a kind`)
 }

@@ -16,6 +16,7 @@ import (
 	"unmask/model"
 	"unmask/samplers"
 	"unmask/testkit/parity"
+	"unmask/testkit/refusal"
 )
 
 // state is what a case of the pack says.
@@ -354,9 +355,9 @@ func TestVoices(t *testing.T) {
 	v.Codes[3] = 64
 	require.NoError(t, p.WriteVoice(file, v))
 	_, err = p.ReadVoice(file)
-	require.ErrorContains(t, err, "code is 64, want 0 to 63")
+	refusal.RequireText(t, err, "code is 64,")
 	_, err = p.ReadVoice(filepath.Join(p.Folder(), "model.safetensors"))
-	require.ErrorContains(t, err, `there is no tensor "codes"`)
+	refusal.RequireText(t, err, `there is no tensor "codes"`)
 	_, err = p.ReadVoice(filepath.Join(p.Folder(), "config.json"))
 	require.Error(t, err)
 	_, err = p.Prompt(Utterance{Text: "Hi", Voice: &Voice{Codes: []int32{1, 2}}})
