@@ -129,12 +129,18 @@ func TestParametersCoverTheRecipe(t *testing.T) {
 func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 	d := exact.NewDenoiser(exactModel(t, "markov:length=12,tokens=3"))
 	for want, o := range map[string]generate.Options{
-		"steps is 99":  {Request: generate.Request{Recipe: generate.Recipe{Steps: 99}}},
-		"steps is 2":   {Request: generate.Request{Recipe: generate.Recipe{Steps: 2, Sampler: samplers.SemiAR{Block: 4}}}},
+		"steps is 99": {Request: generate.Request{Recipe: generate.Recipe{Steps: 99}}},
+		"steps is 2": {Request: generate.Request{Recipe: generate.Recipe{
+			Steps:   2,
+			Sampler: samplers.SemiAR{Block: 4},
+		}}},
 		"refresh is 4": {Request: generate.Request{Recipe: generate.Recipe{Refresh: 4}}},
-		"generate: guidance is 3, want 0: this model takes no condition":                         {Request: generate.Request{Recipe: generate.Recipe{Guidance: generate.Guidance{Scale: 3}}}},
-		"generate: guidance-schedule is linear, want none without guidance":                      {Request: generate.Request{Recipe: generate.Recipe{Guidance: generate.Guidance{Schedule: "linear"}}}},
-		"samplers: moment: alpha is 1e-308,":                                                     {Request: generate.Request{Recipe: generate.Recipe{Sampler: samplers.Moment{Alpha: 1e-308}, Steps: 2}}},
+		"generate: guidance is 3, want 0: this model takes no condition":    {Request: generate.Request{Recipe: generate.Recipe{Guidance: generate.Guidance{Scale: 3}}}},
+		"generate: guidance-schedule is linear, want none without guidance": {Request: generate.Request{Recipe: generate.Recipe{Guidance: generate.Guidance{Schedule: "linear"}}}},
+		"moment: alpha is 1e-308": {Request: generate.Request{Recipe: generate.Recipe{
+			Sampler: samplers.Moment{Alpha: 1e-308},
+			Steps:   2,
+		}}},
 		"generate: no cache with this sampler: maskgit draws tokens before it chooses positions": {Request: generate.Request{Recipe: generate.Recipe{Sampler: samplers.MaskGIT{}, Cache: 1}}},
 	} {
 		_, err := o.Check(d)
