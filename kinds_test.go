@@ -189,7 +189,7 @@ func TestConfigKeysOfOthers(t *testing.T) {
 		objects     string         // that have keys of the network
 		refused     map[string]any // key: a value that is not computed
 	}{
-		{"sdtt-tiny", "sdtt", network, " model", map[string]any{"model.causal": true, "causal": true,
+		{"sdtt-tiny", "sdtt", network, " model", map[string]any{"causal": true,
 			"parameterization": map[string]any{"name": "ar"}, "model.type": "ar_orig"}},
 		{"sdtt-tiny", "mdlm", network, " model", map[string]any{"diffusion": "uniform",
 			"backbone": "dimamba"}},
