@@ -11,6 +11,7 @@ import (
 	"unmask/catalog"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
+	"unmask/internal/atomicfile"
 	"unmask/param"
 	"unmask/research/judges"
 	"unmask/weights/gguf"
@@ -55,6 +56,10 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 				}
 				if _, err := os.Stat(args[1]); err == nil && !o.Overwrite {
 					return fmt.Errorf("%s is there already, want a new file, or --overwrite", args[1])
+				}
+				// Where it goes is checked before gigabytes are downloaded.
+				if err := atomicfile.CheckPlace(args[1]); err != nil {
+					return err
 				}
 				dir, err := catalog.Locate(cmd.Context(), args[0], terminal.DownloadProgress())
 				if err != nil {

@@ -23,11 +23,11 @@ func TestPublishedRecipe(t *testing.T) {
 		{nil, "sampler=maskgit(alpha=4.5) schedule=mage steps=12 top-p=0.9"},
 		{[]string{"--steps=4", "--top-p=1"}, "sampler=maskgit(alpha=4.5) schedule=mage steps=4"},
 		{[]string{"--alpha=3"}, "sampler=maskgit(alpha=3) schedule=mage steps=12 top-p=0.9"},
-		{[]string{"--sampler=eb"}, "sampler=eb schedule=mage steps=12 top-p=0.9"},
+		{[]string{"--sampler=eb"}, "sampler=eb schedule=mage steps=12"},
 		{[]string{"--sampler=maskgit", "--alpha=3"},
-			"sampler=maskgit(alpha=3) schedule=mage steps=12 top-p=0.9"},
+			"sampler=maskgit(alpha=3) schedule=mage steps=12"},
 		{[]string{"--sampler=hybrid+cache", "--schedule=uniform"},
-			"sampler=hybrid schedule=uniform steps=12 cache=1 top-p=0.9"},
+			"sampler=hybrid schedule=uniform steps=12 cache=1"},
 	} {
 		var f samplingFlags
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
