@@ -40,7 +40,7 @@ func TestLinkIsARun(t *testing.T) {
 		t.Errorf("undo shows %q, want %q", got, before)
 	}
 	z := open(t, shared, "mode=text&model=none&sampler=nix&bias=3%3D1&run=1")
-	if got := z.text("#notice-text"); !strings.Contains(got, "model none and sampler nix and bias 3=1") {
+	if got := z.text("#notice-text"); !strings.Contains(got, "model none or sampler nix or bias 3=1") {
 		t.Errorf("a link with an unknown model says %q", got)
 	}
 }
