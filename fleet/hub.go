@@ -81,7 +81,7 @@ type Hub struct {
 
 	mu sync.Mutex
 
-	// latest is the session of the run that is made, or was made last.
+	// latest is the session of the current run or, between runs, of the last one.
 	latest *session
 }
 
