@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -62,8 +61,13 @@ core. After an interruption the same command continues.`,
 
 // run measures the points that the journal lacks, and prints all as a table or as JSON.
 func (f *exactnessFlags) run(ctx context.Context, set *pflag.FlagSet) error {
-	if err := cmp.Or(f.Hub.Check(set, nil, true, ""), checkFile("--out", f.out),
-		f.checkModel()); err != nil {
+	if err := f.Hub.Check(set, nil, true, ""); err != nil {
+		return err
+	}
+	if err := checkFile("--out", f.out); err != nil {
+		return err
+	}
+	if err := f.checkModel(); err != nil {
 		return err
 	}
 	judge := taskFlags{}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -257,11 +256,20 @@ func (f *imageFlags) makePictures(ctx context.Context, j *outputs.Job, s runs.Se
 
 // checkFlags returns an error for impossible outputs, before a model is loaded.
 func (f *imageFlags) checkFlags(flags *pflag.FlagSet) error {
-	if err := cmp.Or(f.Picture.Check(flags), f.followFlags.checkFlags(),
-		f.Shard.Check(f.out != "", "--out DIR"),
-		f.Hub.Check(flags, &f.Shard, f.out != "", "--out DIR"),
-		wrapError("--out", outputs.CheckFolder(f.out, f.Shard.Shard))); err != nil {
+	if err := f.Picture.Check(flags); err != nil {
 		return err
+	}
+	if err := f.followFlags.checkFlags(); err != nil {
+		return err
+	}
+	if err := f.Shard.Check(f.out != "", "--out DIR"); err != nil {
+		return err
+	}
+	if err := f.Hub.Check(flags, &f.Shard, f.out != "", "--out DIR"); err != nil {
+		return err
+	}
+	if err := outputs.CheckFolder(f.out, f.Shard.Shard); err != nil {
+		return wrapError("--out", err)
 	}
 	switch {
 	case f.Outpaints() && (f.gif != "" || f.Watch || f.Trace != ""):

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -136,9 +135,14 @@ func (f *serveFlags) setLog() error {
 
 // checkFlags returns the models to serve and how they are loaded, or what is wrong with the flags.
 func (f *serveFlags) checkFlags() (models []server.NamedModel, o unmask.Options, err error) {
+	if err := f.setLog(); err != nil {
+		return nil, o, err
+	}
 	o, err = f.deviceFlags.loadOptions()
-	err = cmp.Or(f.setLog(), err, f.checkAccess())
 	if err != nil {
+		return nil, o, err
+	}
+	if err := f.checkAccess(); err != nil {
 		return nil, o, err
 	}
 	models, err = server.ParseModels(f.models)

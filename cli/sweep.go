@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +63,10 @@ After an interruption the same command continues.`,
 
 // run measures the points of a plan that the journal lacks.
 func (f *sweepFlags) run(ctx context.Context, set *pflag.FlagSet, name string) error {
-	if err := cmp.Or(f.Hub.Check(set, nil, true, ""), checkFile("--out", f.out)); err != nil {
+	if err := f.Hub.Check(set, nil, true, ""); err != nil {
+		return err
+	}
+	if err := checkFile("--out", f.out); err != nil {
 		return err
 	}
 	if _, err := f.loadOptions(); err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -107,7 +106,10 @@ func (f *evalTasksFlags) registerFlags(s *pflag.FlagSet) {
 
 // run answers the tasks of a file, except for those in the journal, and prints accuracies.
 func (f *evalTasksFlags) run(ctx context.Context, set *pflag.FlagSet, name string) error {
-	if err := cmp.Or(f.Hub.Check(set, nil, true, ""), checkFile("--out", f.out)); err != nil {
+	if err := f.Hub.Check(set, nil, true, ""); err != nil {
+		return err
+	}
+	if err := checkFile("--out", f.out); err != nil {
 		return err
 	}
 	if f.task.Base.Canvas != 0 && f.task.Base.MaxTokens != 0 {

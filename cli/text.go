@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -88,8 +87,13 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	lines := strings.HasSuffix(f.out, ".jsonl")
 	want := "--out FILE.jsonl"
-	if err := cmp.Or(f.followFlags.checkFlags(), f.Shard.Check(lines, want),
-		f.Hub.Check(cmd.Flags(), &f.Shard, lines, want)); err != nil {
+	if err := f.followFlags.checkFlags(); err != nil {
+		return err
+	}
+	if err := f.Shard.Check(lines, want); err != nil {
+		return err
+	}
+	if err := f.Hub.Check(cmd.Flags(), &f.Shard, lines, want); err != nil {
 		return err
 	}
 	stdoutOrPipe := io.Writer(stdout)

@@ -82,7 +82,7 @@ func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 	return nil
 }
 
-// sortRows returns the rows by head, or an error for one that the latest pass has not.
+// sortRows returns the rows by head, or an error for one that the latest pass does not have.
 func (m *HeadMarginals) sortRows(rows []int32) ([]int32, error) {
 	for _, r := range rows {
 		if r < 0 || m.Rows > 0 && int(r) >= m.Rows {

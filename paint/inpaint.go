@@ -18,7 +18,7 @@ type Inpainting struct {
 	// Picture has the model's size.
 	Picture *image.NRGBA
 
-	// Hole has the same size, and is white where the picture is made new.
+	// Hole has the same size, and is white where the picture is painted again.
 	Hole *image.NRGBA
 
 	// Tokens are the known tokens of the run that makes it, with masks in the hole.

@@ -1,8 +1,9 @@
 // Package server serves models over HTTP: OpenAI's shapes for text and pictures, streams of the
 // positions as they open, and metrics.
 //
-// A sequence's bytes depend only on its seed, index and settings. So requests of strangers share
-// passes, equal requests are computed once, and every answer has the bytes that the command writes.
+// A sequence's bytes depend only on its seed, index and settings. So requests of clients that do
+// not know each other share passes, equal requests are computed once, and every answer has the
+// bytes that the command writes.
 package server
 
 import (

@@ -1,7 +1,6 @@
 package vit
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -97,7 +96,10 @@ func readConfig(src *model.Source, set *weights.Set) (Config, error) {
 	c.Vocab = c.Codebook + extraTokens
 	f.Read("class_names", &c.ClassNames, "a list of names")
 	known := strings.Join(append(f.Seen, "vqgan"), " ")
-	if err := cmp.Or(f.Err, src.CheckKeys(model.Settings{KnownKeys: known})); err != nil {
+	if f.Err != nil {
+		return c, f.Err
+	}
+	if err := src.CheckKeys(model.Settings{KnownKeys: known}); err != nil {
 		return c, err
 	}
 	// The token for no class is among those of the classes.

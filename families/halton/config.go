@@ -1,7 +1,6 @@
 package halton
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
@@ -119,7 +118,10 @@ func readConfig(src *model.Source) (c Config, err error) {
 	}
 	f := src.ConfigValues()
 	heads := f.BoundedInt("num_attention_heads", 0, 1, maxHeads)
-	err = cmp.Or(f.Err, src.CheckKeys(model.Settings{KnownKeys: "num_attention_heads"}))
+	if f.Err != nil {
+		return c, f.Err
+	}
+	err = src.CheckKeys(model.Settings{KnownKeys: "num_attention_heads"})
 	if err != nil {
 		return c, err
 	}

@@ -203,7 +203,7 @@ var kinds = []*kind{
 		endToken: 151645,
 		recipe:   "greedy(entropy) schedule=dream steps=128",
 	},
-	// fredzzp/open-dcoder-0.5B, told by the mask in its vocabulary; sample.py of the authors
+	// fredzzp/open-dcoder-0.5B, recognised by the mask in its vocabulary; sample.py of the authors
 	{
 		name:       "open-dcoder",
 		modelTypes: "qwen2",

@@ -1,5 +1,5 @@
-// Package engine schedules the passes of a model among the calls of strangers. It knows no HTTP: a
-// call is refused or fails with an [Error], whose Kind says why.
+// Package engine schedules the passes of a model among the calls of clients that do not know each
+// other. It knows no HTTP: a call is refused or fails with an [Error], whose Kind says why.
 //
 // A sequence's bytes depend on its request alone, so calls share passes, and equal calls share one
 // computation ([Calls]).

@@ -66,7 +66,10 @@ var unreadableTypes = map[uint32]string{
 func (f *File) parse(data []byte) ([]*weights.Tensor, map[string]string, error) {
 	r := &reader{unread: data[:min(len(data), MaxHeader)]}
 	magic := r.takeBytes(4, "the magic")
-	if err := cmp.Or(r.err, sniff.CheckPlaceholder(data)); err != nil {
+	if r.err != nil {
+		return nil, nil, r.err
+	}
+	if err := sniff.CheckPlaceholder(data); err != nil {
 		return nil, nil, err
 	}
 	if !bytes.Equal(magic, []byte("GGUF")) {

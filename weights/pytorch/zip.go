@@ -136,7 +136,7 @@ func newRecord(r io.ReaderAt, f *zip.File, size int64) (*record, error) {
 			fmt.Errorf(" has compression method %d, want 0: torch.save stores records as they are",
 				f.Method)
 	case f.CompressedSize64 != n:
-		return nil, fmt.Errorf(": stored %d bytes are said to be %d", f.CompressedSize64, n)
+		return nil, fmt.Errorf(": %d bytes are stored, %d are announced", f.CompressedSize64, n)
 	case offset > size || n > uint64(size)-uint64(offset):
 		return nil, fmt.Errorf(": %d bytes at %d are beyond the file", n, offset)
 	}
