@@ -90,3 +90,15 @@ func TestLanguagesWrittenOtherwise(t *testing.T) {
 		}
 	}
 }
+
+// A network that has fewer tokens than its tokenizer, and so not the one that ends a text, follows
+// a grammar too.
+func TestGrammarWithoutItsEndToken(t *testing.T) {
+	m, err := unmask.LoadFS(os.DirFS("testdata/packs/sdtt-tiny"), "sdtt-tiny", unmask.Options{})
+	require.NoError(t, err)
+	r := unmask.Request{Seed: 1, Overrides: unmask.Overrides{"steps": "8"}}
+	r.Regex = `[a-z]{20,60}`
+	made, err := m.Write(t.Context(), r)
+	require.NoError(t, err)
+	require.Regexp(t, `^[a-z]{20,60}$`, made.Text)
+}

@@ -297,7 +297,8 @@ func (t *Text) FillCount(r Room) (int, error) {
 
 // endOfText returns the token that ends a text, by the tokenizer's files or the model's.
 func (t *Text) endOfText() (id int32, ok bool) {
-	if id, ok := tokenizers.Role(t.Tokenizer, "eos_token"); ok {
+	id, ok = tokenizers.Role(t.Tokenizer, "eos_token")
+	if ok && int(id) < t.spec.Outcomes { // a network may have fewer tokens than its tokenizer
 		return id, true
 	}
 	if len(t.spec.EndTokens) > 0 {
