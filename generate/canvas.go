@@ -85,10 +85,24 @@ func (m *member) mayGrow() bool {
 	return !m.HasEnd(m.Sequence.Tokens)
 }
 
+// nextMasks returns how many masks a member's next canvas has.
+func (m *member) nextMasks() int {
+	return min(m.canvas.growth, m.MaxLength-len(m.Sequence.Tokens))
+}
+
+// isGrowthAdmitted asks whoever runs the pool whether there is time for another canvas.
+func (m *member) isGrowthAdmitted() bool {
+	if m.AdmitGrowth == nil {
+		return true
+	}
+	masks := m.nextMasks()
+	return m.AdmitGrowth(masks, m.canvas.stepsFor(m.Recipe, masks))
+}
+
 // growCanvas puts another canvas behind the sequence of a member that is done, which then is not.
 func (p *Pool) growCanvas(m *member) error {
 	length := len(m.Sequence.Tokens)
-	masks := min(m.canvas.growth, m.MaxLength-length)
+	masks := m.nextMasks()
 	r := m.Request
 	r.Known = slices.Concat(m.Sequence.Tokens, slices.Repeat([]int32{m.mask}, masks))
 	r.Length = len(r.Known)

@@ -33,6 +33,11 @@ type Request struct {
 	MaxLength int
 	HasEnd    func(tokens []int32) bool
 
+	// AdmitGrowth, when not nil, is called before the sequence grows by a number of positions, on
+	// which the recipe takes so many steps at most (with Reuse Blocks, in each block). If it returns
+	// false the sequence is done as it is.
+	AdmitGrowth func(positions, steps int) bool
+
 	// Known, [Length], are the tokens known from the start, Spec.Mask elsewhere; nil means none.
 	Known []int32
 
@@ -425,7 +430,7 @@ func (p *Pool) commitStep() {
 			continue
 		}
 		m.commitStep()
-		if m.Done && m.mayGrow() {
+		if m.Done && m.mayGrow() && m.isGrowthAdmitted() {
 			if err := p.growCanvas(m); err != nil {
 				m.fail(err)
 			}

@@ -50,6 +50,10 @@ type Call struct {
 	// released reports whether the engine is done with the call.
 	released bool
 
+	// growthRefused reports whether an answer ended because there was no time for it to grow. Then the
+	// answer depends on what else the server computed, so it is not kept for equal calls.
+	growthRefused bool
+
 	// mu guards the fields below. Clients read them while the engine makes steps.
 	mu sync.Mutex
 
@@ -263,6 +267,18 @@ func (m *Member) rowsLeft() int64 {
 		return 0
 	}
 	return int64(m.rows) * int64(max(0, m.MaxSteps-m.StepsTaken))
+}
+
+// growthRows returns how many rows so many steps on more positions take, at most.
+func (m *Member) growthRows(positions, steps int) int64 {
+	if m.Request.Reuse == generate.Blocks {
+		blocks := (positions + m.rows - 1) / m.rows
+		return int64(m.rows) * int64(steps) * int64(blocks)
+	}
+	if m.guided {
+		positions *= 2
+	}
+	return int64(m.rows+positions) * int64(steps)
 }
 
 // grow counts what an answer without an end costs on more positions, of which the steps are the

@@ -87,7 +87,7 @@ func (s *Calls) answerCall(c *Call) {
 		// Answer holds the whole request: a schema of a megabyte would stay as long as the call is
 		// kept, and be counted by nobody.
 		c.Answer = nil
-		if c.finish(a, err) && err == nil {
+		if c.finish(a, err) && err == nil && !c.growthRefused {
 			s.finished.Put(c.Key, c, "", c.bytes())
 		}
 	})

@@ -256,6 +256,28 @@ func (e *Engine) checkQueue(c *Call) error {
 	return nil
 }
 
+// admitGrowth reports whether an answer without an end may have more positions, with so many steps
+// on them: not while the server drains, where the work would end after the call's deadline, or
+// where the owner's work would take longer than a new call is admitted with.
+func (e *Engine) admitGrowth(m *Member, positions, steps int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	added := m.growthRows(positions, steps)
+	rows := added
+	for _, c := range e.calls {
+		if c.Owner == m.call.Owner {
+			rows += c.rowsLeft
+		}
+	}
+	seconds := e.estimateSeconds(added)
+	isLate := seconds > m.call.Deadline.Sub(e.o.Now()).Seconds()
+	if e.draining || isLate || e.estimateSeconds(rows) > maxQueuedSeconds {
+		m.call.growthRefused = true
+		return false
+	}
+	return true
+}
+
 // busyError returns the error of a full queue of rows. It asks clients to come back when these are
 // done, but within the two minutes that OpenAI's clients are ready to wait.
 func (e *Engine) busyError(kind Kind, rows int64, format string, args ...any) *Error {

@@ -12,6 +12,7 @@ import (
 
 	"unmask"
 	"unmask/constrain"
+	"unmask/demo"
 	"unmask/generate"
 	"unmask/grammar"
 	"unmask/server/engine"
@@ -200,4 +201,57 @@ func TestLanguagesTakeTheirOwnersTime(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Less(t, 6*last.Load(), s.late.Load())
+}
+
+// An answer without an end grows only while there is time for it. What ends for that reason is not
+// kept, because an equal call may have the time.
+func TestGrowthIsAdmitted(t *testing.T) {
+	m, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{Threads: 1})
+	require.NoError(t, err)
+	m.AnswerLength = 8
+	r := unmask.Request{Messages: []byte(`[{"role":"user","content":"Hello!"}]`), MaxTokens: 24}
+	r.Overrides = generate.Overrides{"steps": "4"}
+	q, err := m.Prepare(t.Context(), r)
+	require.NoError(t, err)
+	q.Filter.Ban = append(q.Filter.Ban, m.Spec().EndTokens...)
+	q.HasEnd = func([]int32) bool { return false }
+
+	for _, test := range []struct {
+		secondsPerLook int64 // how far the clock goes on whenever it is read
+		limit          time.Duration
+		grows          bool
+	}{
+		{secondsPerLook: 1, limit: 1e6 * time.Second, grows: true},
+		{secondsPerLook: 300, limit: 1e6 * time.Second},
+		{secondsPerLook: 10, limit: 300 * time.Second},
+	} {
+		var stats counted
+		var looks atomic.Int64
+		began := time.Now()
+		calls := engine.NewCalls(1<<20, &stats)
+		ctx, stop := context.WithCancel(context.Background())
+		e := engine.New(ctx, m, engine.Options{Rows: 4096, Memory: 1 << 30, Queue: 2, Calls: calls,
+			Now: func() time.Time {
+				return began.Add(time.Duration(test.secondsPerLook*looks.Add(1)) * time.Second)
+			}})
+		var c *engine.Call
+		c, err := e.NewCall(engine.Spec{Key: "k", Sequences: []generate.Request{q}, Created: began,
+			Deadline: began.Add(test.limit),
+			Answer:   func() (engine.Answer, error) { return tokens(c.Members[0].Tokens), nil }})
+		require.NoError(t, err)
+		_, _, err = calls.Begin(c)
+		require.NoError(t, err)
+		go e.Run()
+		require.NoError(t, c.Wait(t.Context()))
+		a, err := c.Result()
+		require.NoError(t, err, test)
+		if test.grows {
+			require.Len(t, a, q.MaxLength)
+		} else {
+			require.Len(t, a, q.Length, test)
+		}
+		calls.Wait()
+		require.Equal(t, test.grows, calls.Lookup("k") != nil)
+		stop()
+	}
 }

@@ -151,7 +151,11 @@ func (e *Engine) stepPool(number int, members []*Member) {
 // addSequence adds a member to a pool. A panic is an error.
 func (e *Engine) addSequence(pool *generate.Pool, m *Member) (_ *generate.Sequence, err error) {
 	defer recoverStep(&err)
-	return pool.Add(m.Request)
+	request := m.Request
+	request.AdmitGrowth = func(positions, steps int) bool {
+		return e.admitGrowth(m, positions, steps)
+	}
+	return pool.Add(request)
 }
 
 // stepSequences makes one step of sequences of a pool and returns those that it made. A panic is an
