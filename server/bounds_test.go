@@ -100,3 +100,31 @@ func notStreamedBody(a api, chat map[string]any) map[string]any {
 	body["stream"] = false
 	return body
 }
+
+// Ollama's -1 and -2, no bound and all that there is room for, change nothing where an answer ends,
+// as any bound from its usual length on, also on the route for one prompt.
+func TestOllamaWithoutBound(t *testing.T) {
+	const usual = 24
+	url := shortTalker(t, usual)
+	for path, asked := range map[string]string{
+		"/api/chat":     `"messages":[{"role":"user","content":"Hello!"}]`,
+		"/api/generate": `"prompt":"Hello!"`,
+	} {
+		var first map[string]any
+		for _, bound := range []int{usual, 1024, -1, -2} {
+			body := fmt.Sprintf(`{"model":"chat","stream":false,%s,"options":{"seed":3,
+				"sampler":"semi-ar(threshold,block=8)","num_predict":%d}}`, asked, bound)
+			status, _, data := post(t, url+path, body)
+			require.Equal(t, 200, status, "%s", data)
+			var said map[string]any
+			require.NoError(t, json.Unmarshal(data, &said))
+			got := map[string]any{"message": said["message"], "response": said["response"],
+				"tokens": said["eval_count"], "why": said["done_reason"]}
+			if first == nil {
+				first = got
+				require.Equal(t, "stop", got["why"])
+			}
+			require.Equal(t, first, got, "%s %d", path, bound)
+		}
+	}
+}
