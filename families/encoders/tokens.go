@@ -23,8 +23,8 @@ type tokens struct {
 	// ends are the tokens that end an answer.
 	ends []int32
 
-	// forbidden are never drawn: the mask, rows of the head without a token and, of all models but
-	// BERT-Chat, special tokens.
+	// forbidden are never drawn: the mask and, of all models but BERT-Chat, special tokens and rows
+	// of the head without a token.
 	forbidden []int32
 }
 
@@ -66,10 +66,11 @@ func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err er
 	}
 	for id := range int32(c.VocabRows) {
 		text, hasText := t.Token(id)
-		// BERT-Chat's own program lets its special tokens win, and a ban would change the order too.
-		isSpecial := tokenizers.IsSpecial(t, id) && !c.Chat
+		// BERT-Chat's own program lets special tokens win, and rows of the head without a token. A ban
+		// would change the order too.
+		isBanned := !c.Chat && (!hasText || tokenizers.IsSpecial(t, id))
 		isNoResidue := c.family.name == "esm" && slices.Contains(notResidues, text)
-		if !hasText || isSpecial || id == c.Mask || isNoResidue {
+		if isBanned || id == c.Mask || isNoResidue {
 			k.forbidden = append(k.forbidden, id)
 		}
 	}
