@@ -105,7 +105,9 @@ HARD = "Yes,", "No,", ANSWER_NONE  # the answers that were learned last
 
 # The sentences that a story of a chat can do without, of stories.PLOTS.
 SPARE = {"lost": [1, 4, 6], "gift": [1, 5, 7, 8], "storm": [3, 6, 7, 9], "garden": [1, 3, 4, 7], "race": [3, 4, 7],
-         "night": [1, 3, 5, 7], "boat": [1, 3, 5, 8, 10]}
+         "night": [1, 3, 5, 7], "boat": [1, 3, 5, 8, 10],
+         "snow": [2, 5, 7, 8], "letter": [2, 5, 7, 9], "song": [1, 5, 6, 8, 9], "cake": [1, 7, 8, 9], "egg": [2, 3, 6, 8],
+         "wish": [1, 4, 6, 8], "bridge": [3, 4, 7, 8], "hide": [1, 5, 7, 8, 9]}
 
 
 def told(rng, most):

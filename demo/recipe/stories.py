@@ -1,6 +1,7 @@
 """Small stories, drawn at random from a grammar of ours: the text that the text demo learns.
 
     python3 stories.py COUNT SEED > stories.txt      one story a line
+    python3 stories.py words > ../stories/words.txt  the words that stories have, for the checker in Go
 
 Each story keeps its own facts (who, which thing, its colour, where, when) to the end, so a
 sample that contradicts itself shows that a sampler opened too much at once.
@@ -10,12 +11,16 @@ import random, re, sys
 
 GIRLS = "Anna Clara Ella Julia Lily Mia Nora Rosa".split()
 BOYS = "Adam Ben Carl Hugo Jack Leo Max Tom".split()
-ANIMALS = "bear bird cat dog duck fox frog horse mouse owl".split()
+# Heroes of chats alone, where a user names them.
+MORE_GIRLS = "Alice Amy Bella Charlotte Daisy Elena Emily Emma Eva Fatima Fiona Grace Greta Hannah Ida Ines Iris Jane Katie Kim Laila Laura Lena Lisa Lucy Luna Maria Martha Maya Olga Olivia Paula Pia Priya Ruby Ruth Sara Sofia Stella Tina Vera Yuki Zoe".split()
+MORE_BOYS = "Alex Ali Anton Bob Bruno Charlie Dan Daniel David Emil Eric Felix Finn Frank George Harry Henry Ivan Jacob Jan Jim Joe John Jonas Karl Kofi Luca Lukas Mark Martin Milo Mohammed Nick Noah Oliver Omar Oscar Otto Paul Peter Ravi Robin Sam Simon Theo Tim Timmy Victor William".split()
+ANIMALS = "bear bird cat dog dragon duck fox frog goat hedgehog horse lion mouse owl penguin rabbit sheep squirrel turtle wolf".split()
 COLOURS = "black blue brown green red white yellow".split()
 SMALL = "ball bell book cup doll drum flute hat key kite ring toy".split()
 PLACES = {"in the garden": "the garden", "in the forest": "the forest", "at the beach": "the beach", "by the river": "the river",
           "on the hill": "the hill", "in the park": "the park", "at the market": "the market", "by the lake": "the lake",
-          "in the barn": "the barn", "near the old mill": "the old mill", "under the bridge": "the bridge", "behind the school": "the school"}
+          "in the barn": "the barn", "near the old mill": "the old mill", "under the bridge": "the bridge", "behind the school": "the school",
+          "by the sea": "the sea", "in the mountains": "the mountains", "in the castle": "the castle", "on the island": "the island"}
 TIMES = ["One morning", "One evening", "One day", "One sunny day", "One cold day", "One rainy day", "On Monday", "On Sunday",
          "In the spring", "In the summer", "In the autumn", "One winter day"]
 FOODS = "apples bread cake carrots cheese cookies honey nuts pancakes pears pie plums porridge soup".split()
@@ -82,7 +87,7 @@ PLOTS = {
          "Good things take time, thought {name}."]],
     "race": [
         ["{time} there was a race {at}.", "{time} all the children and animals met {at} for a race."],
-        ["{name} wanted to win, because the prize was a {colour} {thing}.", "The prize was a {colour} {thing}.", "Who wins, gets a {colour} {thing}, said the {animal2}."],
+        ["{name} wanted to win, because the prize was a {colour} {thing}.", "The prize was a {colour} {thing}.", '"Whoever wins gets a {colour} {thing}," said the {animal2}.'],
         ["{name} ran against {friend} and a {trait2} {animal}.", "A {trait2} {animal} and {friend} wanted to run too."],
         ["One, two, three, go! They all ran as fast as they could.", "The {animal2} rang a bell, and they all ran."],
         ["{friend} was the first, and {name} was close behind.", "Soon {name} was the first.", "The {animal} was the fastest of all."],
@@ -105,7 +110,7 @@ PLOTS = {
         ['"Thank you, {name}," said the {animal}. "You are {trait}."', "The {animal} was happy, and {name} was not afraid of the dark any more.",
          "Then {name} went back to bed and slept until noon."]],
     "boat": [
-        ["{time} {name} and {friend} built a {colour} boat.", "{time} {name} found an old boat {at} and painted it {colour}."],
+        ["{time} {name} and {friend} built a {colour} boat.", "{time} {name} and {friend} found an old boat {at} and painted it {colour}."],
         ["They called it the {petname}.", "It was small, but it was strong.", "It had a {colour} sail and room for two."],
         ["They took {food}, a map and a {thing}, and sailed away.", "With {food} for three days they sailed away."],
         ["On the first day they saw only water.", "On the first day {weather}, and the waves were high."],
@@ -116,12 +121,97 @@ PLOTS = {
         ["They gave the {animal} some {food} and sailed on.", "So the {animal} came into the {colour} boat, and they sailed on."],
         ["On the third day they saw a house, and it was their own.", "On the third day they came home, and {their} {kin} stood {at} and waved."],
         ["The {colour} boat still lies {at}.", '"Next year we will go again," said {name}.', "{name} told the story to everybody {home}."]],
+    "snow": [
+        ["{time} the snow lay high {at}.", "{time} {name} woke up and everything {at} was white with snow."],
+        ["{name} built a snowman with a {colour} {thing}.", "{name} made a snowman and gave it a {colour} {thing}."],
+        ["It was as tall as {their} {kin}.", "{They} gave it two eyes and a big smile.", "It had a carrot for a nose."],
+        ["In the night a cold {animal} came by.", "Then a {trait2} {animal} came out of the wood."],
+        ['"May I stay with you?" asked the {animal}.', '"I am so cold," said the {animal}.'],
+        ['"I cannot speak," thought the snowman, "but I can help."', "The snowman could not speak, but it smiled."],
+        ["In the morning {name} found the {animal} asleep under the {colour} {thing}.", "In the morning the {colour} {thing} was on the {animal}."],
+        ["{name} took the {animal} into the warm house.", "{name} brought the {animal} some {food}."],
+        ["When the snow was gone, the {animal} stayed.", "Every winter they build a snowman together."]],
+    "letter": [
+        ["{time} {name} found a letter {at}.", "{time} a {animal} brought {name} a letter."],
+        ['"Look for the {colour} {thing}," it said.', 'There stood, "Bring me the {colour} {thing}."'],
+        ["There was no name on it.", "{name} read it twice.", "{Their} {kin} did not know who had written it."],
+        ["{name} asked a {trait2} {animal} for help.", "A {trait2} {animal} wanted to help."],
+        ['"I can smell it," said the {animal}.', '"I know who wrote this," said the {animal}.'],
+        ["They looked {at} and under every stone.", "They looked for a long time."],
+        ["At last they found the {colour} {thing} in an old box.", "The {colour} {thing} lay in a tree."],
+        ["The letter was from {their} {kin}.", "It was a game of {their} {kin}."],
+        ['"You found it!" said {their} {kin}.', '"Well done," said {their} {kin}, and they all ate {food}.'],
+        ["Now {name} writes letters too.", "The next letter was for the {animal}."]],
+    "song": [
+        ["{time} {name} heard a song {at}.", "{time} somebody sang {at}, and {name} listened."],
+        ["It was so beautiful that {they} stood still.", "{They} had never heard such a song."],
+        ["A {trait2} {animal} sat there and played a {colour} {thing}.", "It was a {trait2} {animal} with a {colour} {thing}."],
+        ['"Will you teach me?" asked {name}.', '"Can I learn that?" asked {name}.'],
+        ['"Yes," said the {animal}, "but you must try every day."', '"Come back tomorrow," said the {animal}.'],
+        ["At first it sounded terrible.", "{Their} {kin} closed all the windows."],
+        ["But {name} did not give up.", "{name} tried again and again."],
+        ["In the end {they} could sing the whole song.", "After a week {they} sang like a bird in May."],
+        ["Then {name} and the {animal} sang for everybody {home}.", "The {animal} was proud and gave {them} the {colour} {thing}."],
+        ["Everybody danced until it was dark.", "{Their} {kin} cried a little, because it was so beautiful."]],
+    "cake": [
+        ["{time} {name} baked a cake for {their} {kin}.", "{time} {name} and {their} {kin} baked a cake."],
+        ["{They} put it on the window to cool.", "It smelled so good {at} that everybody stopped."],
+        ["When {they} came back, the cake was gone.", "Suddenly it was not there any more."],
+        ["Only a {colour} {thing} lay there.", "In its place there was a {colour} {thing}."],
+        ['"Whose {thing} is this?" asked {name}.', "{name} took the {thing} and went out."],
+        ["A {animal} sat {at} with a full mouth.", "{At} sat a {trait2} {animal} with cake on its nose."],
+        ['"I am sorry," said the {animal}, "I was so hungry."', '"It was me," said the {animal}.'],
+        ["{name} was angry, but then {they} laughed.", "{name} could not be angry."],
+        ["They baked a new cake together.", "The {animal} helped {them} to bake another one."],
+        ["The {animal} got its {colour} {thing} back and the biggest piece.", "And the {animal} always asks first now."]],
+    "egg": [
+        ["{time} {name} found an egg {at}.", "{time} there was a big egg {at}."],
+        ["{name} wrapped it in a {colour} scarf.", "{They} put it into a {colour} hat."],
+        ['"What is in it?" asked {their} {kin}.', '"Keep it warm," said {their} {kin}.'],
+        ["{They} waited the whole night.", "For ten days nothing happened."],
+        ["Then the egg broke, and out came a small {animal}.", "Crack! A tiny {animal} looked at {them}."],
+        ['"Are you my mother?" asked the {animal}.', '"I am hungry," said the {animal}.'],
+        ["{name} gave it some {food}.", "{name} laughed and fed it with {food}."],
+        ["The {animal} grew and followed {them} everywhere.", "Soon the {animal} was as big as {name}."],
+        ["In the autumn the {animal} had to go.", "One day it went out into the world."],
+        ["But every spring the {animal} comes back.", "It never forgot {name}."]],
+    "wish": [
+        ["{time} {name} found a {colour} {thing} {at}.", "{time} there lay a {colour} {thing} {at}, and {name} picked it up."],
+        ["There was a knock inside.", "{name} cleaned it with {their} sleeve."],
+        ["All at once a {trait2} {animal} stood before {them}.", "Smoke came out, and then a {trait2} {animal}."],
+        ['"You have one wish," said the {animal}.', '"Thank you for waking me," said the {animal}. "Make a wish."'],
+        ["{name} thought for a long time.", '"That is hard," said {name}.'],
+        ['"I wish that my {kin} is never sad," said {name}.', '"I want a friend," said {name}.', '"I wish for {food} for everybody," said {name}.'],
+        ['"That is a good wish," said the {animal}.', "The {animal} smiled."],
+        ["And so it was.", "The next morning it came true."],
+        ["{name} still has the {colour} {thing}.", "The {animal} stayed with {name}."]],
+    "bridge": [
+        ["{time} {name} walked to {place} with a {colour} {thing}.", "{time} {name} wanted to bring a {colour} {thing} to {their} {kin}."],
+        ["A {trait2} {animal} stood in the way {at}.", "On the path stood a {trait2} {animal}."],
+        ['"Nobody goes past me," said the {animal}.', '"Stop!" said the {animal}. "This is my way."'],
+        ['"Why?" asked {name}.', '"Are you not lonely?" asked {name}.'],
+        ["Nobody had ever asked that.", "The {animal} did not know what to say."],
+        ['"I have no friends," said the {animal} at last.', '"Nobody plays with me," said the {animal}.'],
+        ['"Then come with me," said {name}.', '"Let us play," said {name}, and showed it the {colour} {thing}.'],
+        ["They played until the sun went down.", "They shared {food} and talked."],
+        ["Now everybody may pass, and the {animal} says hello.", "Since then the {animal} helps all who want to pass."]],
+    "hide": [
+        ["{time} {name} and {friend} played hide and seek {at}.", "{time} the children played hide and seek {at}, {name} and {friend} too."],
+        ["{friend} counted to twenty.", "{friend} closed the eyes and counted."],
+        ["{name} hid in a hollow tree.", "{name} hid behind a big stone."],
+        ["There a {trait2} {animal} slept on a {colour} {thing}.", "There {they} found a {animal} with a {colour} {thing}."],
+        ['"This is my house," said the {animal}, "but you may stay."', '"Be quiet," said the {animal}, "then nobody will find us."'],
+        ["{friend} looked everywhere and found nobody.", "The sun went down, and {friend} still looked."],
+        ["Then the {animal} had to sneeze.", "Then {name} had to laugh."],
+        ['"I have found you!" said {friend}.', '"There you are!" said {friend}.'],
+        ["The {animal} wanted to play too.", "The next time the {animal} counted."],
+        ["The {colour} {thing} was the prize, and everybody won.", "They played until it was dark."]],
 }
 
 
-def lines(rng):
-    """The sentences of one story, its plot and its facts."""
-    girl = rng.random() < 0.5
+def lines(rng, plot="", **wish):
+    """The sentences of one story, its plot and its facts, which those of `wish` are."""
+    girl = wish["name"] in GIRLS + MORE_GIRLS if "name" in wish else wish.get("child", rng.choice(["girl", "boy"])) == "girl"
     names, other = (GIRLS, BOYS) if girl else (BOYS, GIRLS)
     name, friend = rng.choice(names), rng.choice(other)
     at, at2 = rng.sample(sorted(PLACES), 2)
@@ -134,12 +224,15 @@ def lines(rng):
              them="her" if girl else "him", themself="herself" if girl else "himself", friendtheir="his" if girl else "her",
              trait=rng.choice(TRAITS), trait2=rng.choice(TRAITS), kin=kin, KinThey=KIN[kin], home=rng.choice(HOMES), food=rng.choice(FOODS),
              pet=pet, petname=rng.choice(PETNAMES), animal=animal, animal2=animal2, colour=rng.choice(COLOURS), thing=rng.choice(SMALL),
-             at=at, place=PLACES[at], at2=at2, place2=PLACES[at2], time=time, time2=time2, weather=f"{wind} {WEATHER[wind]}")
+             at=at, At=at[0].upper() + at[1:], place=PLACES[at], at2=at2, place2=PLACES[at2], time=time, time2=time2, weather=f"{wind} {WEATHER[wind]}")
     if f["child"] == "child":
         f["child"] = "girl" if girl else "boy"
-    plot = rng.choice(sorted(PLOTS))
+    f |= wish
+    plot = plot or rng.choice(sorted(PLOTS))
     said = [rng.choice(OPEN)] + rng.sample(HOME, 2)
-    if said[1].startswith("{Their} {kin} and") or "{home}" in said[1] and "{home}" in said[2]:
+    if said[0].startswith("In a little house"):  # which is no big town or tall house
+        said = [said[0]] + [s for s in said[1:] if "{home}" not in s]
+    if len(said) > 2 and (said[1].startswith("{Their} {kin} and") or "{home}" in said[1] and "{home}" in said[2]):
         said.pop()
     for beat in PLOTS[plot]:
         said.append(rng.choice(beat))
@@ -152,9 +245,13 @@ def story(rng):
     return " ".join(said), f
 
 
+NAME = re.compile(r"\b(%s)\b" % "|".join(GIRLS + BOYS))
+
+
 def check(text):
     """Contradictions of one story: (found, looked at). Looks at the hero's name, the thing and its
-    colour, and the animal that speaks. unmask eval text --stories counts the same."""
+    colour, the animal that speaks, and people who speak before the story has them or who are a third
+    one. unmask eval text --stories counts the same."""
     found = looked = 0
     m = re.search(r"(girl|boy) (?:named|whose name was) (\w+)|(\w+) was an? \w+ (girl|boy)\.", text)
     if m:
@@ -167,18 +264,44 @@ def check(text):
         if len(colours) > 1:
             looked += len(colours) - 1
             found += sum(c != colours[0] for c in colours[1:])
+    seen = []
+    for m in NAME.finditer(text):
+        if m[0] not in seen:
+            looked += len(seen) > 0
+            found += len(seen) > 1 or len(seen) == 1 and text[:m.start()].endswith(("said ", "asked "))
+            seen.append(m[0])
     return found, looked
 
 
 def slips(text):
-    """Errors of writing: a word twice in a row, two marks in a row, a sentence without a capital.
-    unmask eval text --stories counts the same."""
+    """Errors of writing: a word twice in a row, two marks in a row, a sentence without a capital, "a" for "an"
+    and the reverse, a quote that does not close, a word that no story has. unmask eval text --stories counts the same."""
     words = list(re.finditer("[A-Za-z]+", text))
     twice = sum(a[0].lower() == b[0].lower() and not text[a.end():b.start()].strip() for a, b in zip(words, words[1:]))
-    return twice + len(re.findall(r"[.,;:!?]\s*[.,;:!?]", text)) + len(re.findall(r"[.!?]\s+[a-z]|\.\"\s+[a-z]", text))
+    unknown = sum(w[0].lower() not in WORDS for w in words)
+    article = len(re.findall(r"\b[Aa] [aeio][a-z]|\b[Aa]n (?:[^aeiouh]|h[^o]|ho[^u]|hous)", text))
+    quotes = sum(line.count('"') % 2 for line in text.split("\n"))
+    return (twice + unknown + article + quotes + len(re.findall(r"[.,;:!?]\s*[.,;:!?]", text))
+            + len(re.findall(r"[.!?]\s+[a-z]|\.\"\s+[a-z]", text)))
+
+
+def word_list():
+    """Every word that a story may have, in small letters."""
+    said = OPEN + HOME + [line for plot in PLOTS.values() for beat in plot for line in beat]
+    text = " ".join(re.sub(r"\{\w+\}", " ", line) for line in said)
+    lists = (GIRLS, BOYS, MORE_GIRLS, MORE_BOYS, ANIMALS, COLOURS, SMALL, PLACES, PLACES.values(), TIMES, FOODS, TRAITS,
+             KIN, WEATHER, WEATHER.values(), HOMES, PETNAMES, [a + "s" for a in ANIMALS],
+             "girl boy she he her his him herself himself an".split())
+    return set(re.findall("[a-z]+", " ".join([text] + [w for of in lists for w in of]).lower()))
+
+
+WORDS = word_list()
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "words":
+        print("\n".join(sorted(WORDS)))
+        sys.exit()
     rng = random.Random(int(sys.argv[2]))
     for _ in range(int(sys.argv[1])):
         print(story(rng)[0])

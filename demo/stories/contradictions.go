@@ -3,6 +3,7 @@
 package stories
 
 import (
+	_ "embed"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +13,8 @@ import (
 const (
 	girls   = "Anna Clara Ella Julia Lily Mia Nora Rosa"
 	boys    = "Adam Ben Carl Hugo Jack Leo Max Tom"
-	animals = "bear bird cat dog duck fox frog horse mouse owl"
+	animals = "bear bird cat dog dragon duck fox frog goat hedgehog horse lion mouse owl penguin " +
+		"rabbit sheep squirrel turtle wolf"
 	colours = "black blue brown green red white yellow"
 	things  = "ball bell book cup doll drum flute hat key kite ring toy"
 )
@@ -20,13 +22,15 @@ const (
 var (
 	hero     = regexp.MustCompile(`(girl|boy) (?:named|whose name was) (\w+)|(\w+) was an? \w+ (girl|boy)\.`)
 	coloured = regexp.MustCompile(`\b(` + alternatives(colours) + `) (` + alternatives(things) + `)\b`)
+	person   = regexp.MustCompile(`\b(` + alternatives(girls+" "+boys) + `)\b`)
 	speaker  = regexp.MustCompile(`(?:said|asked) the (` + alternatives(animals) + `)\b`)
 )
 
 // CountContradictions returns how often a story of demo/recipe/stories.py contradicts itself, and
 // its opportunities to: a hero with a name of the other kind, a thing that changes its colour or
-// becomes another thing, an animal that speaks and changes its kind. Stories of the recipe have
-// no contradictions. Several stories, one per line, are counted separately.
+// becomes another thing, an animal that speaks and changes its kind, and people who speak before
+// the story has them or who are a third one, as no story has. Stories of the recipe have no
+// contradictions. Several stories, one per line, are counted separately.
 func CountContradictions(text string) (found, chances int) {
 	for story := range strings.Lines(text) {
 		f, c := countInStory(story)
@@ -70,7 +74,47 @@ func countInStory(story string) (found, chances int) {
 			}
 		}
 	}
-	return found, chances
+	strangers, others := countStrangers(story)
+	return found + strangers, chances + others
+}
+
+// countStrangers returns how many people of a story beside its first one do not belong to it, and
+// how many there are.
+func countStrangers(story string) (found, others int) {
+	var seen []string
+	for _, at := range person.FindAllStringIndex(story, -1) {
+		name := story[at[0]:at[1]]
+		if slices.Contains(seen, name) {
+			continue
+		}
+		before := story[:at[0]]
+		speaks := strings.HasSuffix(before, "said ") || strings.HasSuffix(before, "asked ")
+		if len(seen) > 1 || len(seen) == 1 && speaks {
+			found++
+		}
+		if len(seen) > 0 {
+			others++
+		}
+		seen = append(seen, name)
+	}
+	return found, others
+}
+
+// CountMissing returns how many of the animals and people that a wish for a story names are not in
+// the story.
+func CountMissing(wish, story string) (count int) {
+	for _, word := range words.FindAllString(strings.ToLower(wish), -1) {
+		isAnimal := slices.Contains(strings.Fields(animals), word)
+		isPerson := slices.Contains(strings.Fields(strings.ToLower(girls+" "+boys)), word)
+		if !isAnimal && !isPerson {
+			continue
+		}
+		named := regexp.MustCompile(`(?i)\b` + word + `s?\b`)
+		if !named.MatchString(story) {
+			count++
+		}
+	}
+	return count
 }
 
 // alternatives returns a regular expression of any of the words.
@@ -86,16 +130,45 @@ func matchGroup(matches [][]string, i int) []string {
 }
 
 var (
-	words = regexp.MustCompile(`[A-Za-z]+`)
-	marks = regexp.MustCompile(`[.,;:!?]\s*[.,;:!?]`)
-	small = regexp.MustCompile(`[.!?]\s+[a-z]|\."\s+[a-z]`)
+	words   = regexp.MustCompile(`[A-Za-z]+`)
+	marks   = regexp.MustCompile(`[.,;:!?]\s*[.,;:!?]`)
+	small   = regexp.MustCompile(`[.!?]\s+[a-z]|\."\s+[a-z]`)
+	article = regexp.MustCompile(`\b[Aa] [aeio][a-z]|\b[Aa]n (?:[^aeiouh]|h[^o]|ho[^u]|hous)`)
 )
 
+// wordList has a line for each word of the recipe's stories, as its stories.py prints them.
+//
+//go:embed words.txt
+var wordList string
+
+var known = knownWords()
+
+func knownWords() map[string]bool {
+	known := map[string]bool{}
+	for _, word := range strings.Fields(wordList) {
+		known[word] = true
+	}
+	return known
+}
+
 // CountSlips returns how many errors of writing a text of the recipe has that need no knowledge
-// of its story: a word twice in a row, two marks in a row, and a sentence that begins with a
-// small letter. Stories of the recipe have none.
+// of its story: a word twice in a row, two marks in a row, a sentence that begins with a small
+// letter, "a" for "an" and the reverse, a quote that does not close on its line, and a word that
+// no story has. Stories of the recipe have none.
 func CountSlips(text string) int {
-	return countDoubled(text) + len(marks.FindAllString(text, -1)) + len(small.FindAllString(text, -1))
+	count := countDoubled(text)
+	for _, slip := range []*regexp.Regexp{marks, small, article} {
+		count += len(slip.FindAllString(text, -1))
+	}
+	for _, word := range words.FindAllString(text, -1) {
+		if !known[strings.ToLower(word)] {
+			count++
+		}
+	}
+	for line := range strings.Lines(text) {
+		count += strings.Count(line, `"`) % 2
+	}
+	return count
 }
 
 // countDoubled returns how many words repeat the word before them, with nothing but blanks between.

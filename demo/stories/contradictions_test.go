@@ -39,3 +39,27 @@ func TestContradictionsOfOtherText(t *testing.T) {
 	found, chances := stories.CountContradictions(`There once was a shy girl whose name was Tom.`)
 	require.Equal(t, [2]int{1, 1}, [2]int{found, chances})
 }
+
+func TestStrangers(t *testing.T) {
+	for text, want := range map[string][2]int{
+		"Tom and Rosa built a boat.":                          {0, 1},
+		`Tom built a boat. "Let us sail," said Rosa.`:         {1, 1},
+		`Tom and Rosa built a boat. "Yes," said Rosa.`:        {0, 1},
+		"Tom met Rosa at the lake. Then Leo and Rosa sailed.": {1, 2},
+	} {
+		found, chances := stories.CountContradictions(text)
+		require.Equal(t, want, [2]int{found, chances}, text)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	const story = "Tom was a shy boy. All the foxes and owls came."
+	for wish, want := range map[string]int{
+		"a story":                    0,
+		"TOM and an owl plz":         0,
+		"a fox, a bear and an owl":   2, // foxes are no word of a story
+		"something about Lily, Rosa": 2,
+	} {
+		require.Equal(t, want, stories.CountMissing(wish, story), wish)
+	}
+}
