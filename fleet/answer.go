@@ -137,8 +137,8 @@ func (s *session) reasonToRefuse(key string, r *joinRequest) string {
 	case p != nil && p.expelReason != "":
 		return fmt.Sprintf("%s was expelled: it %s", who, p.expelReason)
 	case r.Protocol != protocol:
-		return fmt.Sprintf("%s speaks protocol %d, the hub %d: want the same program, %s", who,
-			r.Protocol, protocol, here.Build)
+		return fmt.Sprintf("%s is %s and speaks protocol %d, the hub is %s and speaks %d: want the "+
+			"same program", who, r.Build, r.Protocol, here.Build, protocol)
 	case r.Go != here.Go:
 		return fmt.Sprintf("%s was built with %s, the hub with %s: want the same, other versions may "+
 			"write other bytes", who, r.Go, here.Go)

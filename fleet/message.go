@@ -8,8 +8,10 @@ import (
 	"strings"
 )
 
-// protocol is the number of the messages' form. Hub and workers must have the same.
-const protocol = 3
+// protocol is the number of the messages' form and of what a run's settings mean. Hub and workers
+// must have the same. It was 3 in version 0.1.0, whose workers draw constrained answers otherwise:
+// their settings are equal, and output 0 may be equal too where later ones differ.
+const protocol = 4
 
 // Subjects are under the fleet's id, so that several can share an outside NATS.
 func subject(id, name string) string { return "unmask." + id + "." + name }

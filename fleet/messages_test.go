@@ -213,6 +213,21 @@ func TestBadResults(t *testing.T) {
 	}
 }
 
+// Any other version of the messages is refused by the name of the worker's program, as 0.1.0 is.
+func TestOtherProtocolIsRefused(t *testing.T) {
+	during(t, 24, func(t *testing.T, b *trial, j JoinLine) {
+		s := newStranger(t, j, "stranger")
+		defer s.conn.Close()
+		for _, other := range []int{0, 3, protocol + 1} {
+			var w joinReply
+			s.ask("hello", pack(joinRequest{Protocol: other, Worker: "older", Go: here().Go,
+				Build: "unmask 0.1.0"}), &w)
+			require.Contains(t, w.Error, fmt.Sprintf("worker older is unmask 0.1.0 and speaks "+
+				"protocol %d, the hub is ", other))
+		}
+	})
+}
+
 // A flood of requests to join is mostly turned away, and the run goes on meanwhile.
 func TestJoinFlood(t *testing.T) {
 	last := during(t, 30, func(t *testing.T, b *trial, j JoinLine) {
