@@ -233,9 +233,12 @@ func newMan(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
 		Short:  "Write the manual pages, a file for each command, unmask.1 and so on",
-		Args:   exactArgs(1, "an existing DIR for the pages"),
+		Args:   exactArgs(1, "a DIR for the pages"),
 		Hidden: true,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o777); err != nil {
+				return err
+			}
 			root.DisableAutoGenTag = true
 			header := &doc.GenManHeader{Section: "1", Source: "unmask", Manual: "unmask"}
 			return doc.GenManTree(root, header, args[0])
