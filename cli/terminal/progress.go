@@ -120,12 +120,21 @@ func progressLine(label string, done, total int64, took time.Duration) string {
 	return fmt.Sprintf("%s: %d of %d%s", label, done, total, timeLeft(done, total, took))
 }
 
-// timeLeft returns the time left at the mean speed so far: ", 12s left", or "" if it is unknown.
+// maxTimeLeft bounds the times that are shown: a guess of more than a year says nothing, and a
+// hostile size could pass what a Duration holds.
+const maxTimeLeft = 365 * 24 * time.Hour
+
+// timeLeft returns the time left at the mean speed so far: ", 12s left", or "" if it is unknown or
+// beyond maxTimeLeft.
 func timeLeft(done, total int64, took time.Duration) string {
 	if done <= 0 || total < done {
 		return ""
 	}
-	left := time.Duration(float64(took) * float64(total-done) / float64(done))
+	nanoseconds := float64(took) * float64(total-done) / float64(done)
+	if nanoseconds > float64(maxTimeLeft) {
+		return ""
+	}
+	left := time.Duration(nanoseconds)
 	return ", " + left.Round(time.Second).String() + " left"
 }
 

@@ -1,10 +1,12 @@
 package terminal
 
 import (
+	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 func TestLinesOfProgress(t *testing.T) {
@@ -18,4 +20,15 @@ func TestLinesOfProgress(t *testing.T) {
 		require.Equal(t, want, progressLine("steps", int64(x[0]), int64(x[1]),
 			time.Duration(x[2])*time.Second))
 	}
+}
+
+// A time left is never negative, whatever a hub says of a size.
+func TestTimeLeftOfHugeSizes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		done := rapid.Int64Min(0).Draw(t, "done")
+		total := rapid.Int64().Draw(t, "total")
+		took := time.Duration(rapid.Int64Min(0).Draw(t, "took"))
+		require.NotContains(t, timeLeft(done, total, took), "-")
+	})
+	require.Empty(t, timeLeft(1, math.MaxInt64, time.Minute))
 }
