@@ -271,27 +271,28 @@ func (m *Member) rowsLeft() int64 {
 
 // growthRows returns how many rows so many steps on more positions take, at most.
 func (m *Member) growthRows(positions, steps int) int64 {
-	if m.Request.Reuse == generate.Blocks {
-		blocks := (positions + m.rows - 1) / m.rows
-		return int64(m.rows) * int64(steps) * int64(blocks)
+	if m.Request.Reuse == generate.Blocks { // the steps are those of a block
+		steps *= (positions + m.rows - 1) / m.rows
 	}
-	if m.guided {
-		positions *= 2
-	}
-	return int64(m.rows+positions) * int64(steps)
+	return int64(m.rowsWith(positions)) * int64(steps)
 }
 
 // grow counts what an answer without an end costs on more positions, of which the steps are the
 // most that it takes.
 func (m *Member) grow(positions, steps int) {
 	m.MaxSteps = steps
-	if m.Request.Reuse == generate.Blocks {
-		return
+	m.rows = m.rowsWith(positions)
+}
+
+// rowsWith returns how many rows a pass of the member takes on more positions.
+func (m *Member) rowsWith(positions int) int {
+	if m.Request.Reuse == generate.Blocks { // a pass computes one block, wherever it is
+		return m.rows
 	}
 	if m.guided {
 		positions *= 2
 	}
-	m.rows += positions
+	return m.rows + positions
 }
 
 // positionBytes is about how many bytes of memory a position takes that opens in an event.
