@@ -11,9 +11,6 @@ import random, re, sys
 
 GIRLS = "Anna Clara Ella Julia Lily Mia Nora Rosa".split()
 BOYS = "Adam Ben Carl Hugo Jack Leo Max Tom".split()
-# Heroes of chats alone, where a user names them.
-MORE_GIRLS = "Alice Amy Bella Charlotte Daisy Elena Emily Emma Eva Fatima Fiona Grace Greta Hannah Ida Ines Iris Jane Katie Kim Laila Laura Lena Lisa Lucy Luna Maria Martha Maya Olga Olivia Paula Pia Priya Ruby Ruth Sara Sofia Stella Tina Vera Yuki Zoe".split()
-MORE_BOYS = "Alex Ali Anton Bob Bruno Charlie Dan Daniel David Emil Eric Felix Finn Frank George Harry Henry Ivan Jacob Jan Jim Joe John Jonas Karl Kofi Luca Lukas Mark Martin Milo Mohammed Nick Noah Oliver Omar Oscar Otto Paul Peter Ravi Robin Sam Simon Theo Tim Timmy Victor William".split()
 ANIMALS = "bear bird cat dog dragon duck fox frog goat hedgehog horse lion mouse owl penguin rabbit sheep squirrel turtle wolf".split()
 COLOURS = "black blue brown green red white yellow".split()
 SMALL = "ball bell book cup doll drum flute hat key kite ring toy".split()
@@ -133,7 +130,7 @@ PLOTS = {
         ["When the snow was gone, the {animal} stayed.", "Every winter they build a snowman together."]],
     "letter": [
         ["{time} {name} found a letter {at}.", "{time} a {animal} brought {name} a letter."],
-        ['"Look for the {colour} {thing}," it said.', 'There stood, "Bring me the {colour} {thing}."'],
+        ['"Look for the {colour} {thing}," it said.', 'It read, "Bring me the {colour} {thing}."'],
         ["There was no name on it.", "{name} read it twice.", "{Their} {kin} did not know who had written it."],
         ["{name} asked a {trait2} {animal} for help.", "A {trait2} {animal} wanted to help."],
         ['"I can smell it," said the {animal}.', '"I know who wrote this," said the {animal}.'],
@@ -197,7 +194,7 @@ PLOTS = {
         ["Now everybody may pass, and the {animal} says hello.", "Since then the {animal} helps all who want to pass."]],
     "hide": [
         ["{time} {name} and {friend} played hide and seek {at}.", "{time} the children played hide and seek {at}, {name} and {friend} too."],
-        ["{friend} counted to twenty.", "{friend} closed the eyes and counted."],
+        ["{friend} counted to twenty.", "{friend} closed {friendtheir} eyes and counted."],
         ["{name} hid in a hollow tree.", "{name} hid behind a big stone."],
         ["There a {trait2} {animal} slept on a {colour} {thing}.", "There {they} found a {animal} with a {colour} {thing}."],
         ['"This is my house," said the {animal}, "but you may stay."', '"Be quiet," said the {animal}, "then nobody will find us."'],
@@ -209,9 +206,9 @@ PLOTS = {
 }
 
 
-def lines(rng, plot="", **wish):
-    """The sentences of one story, its plot and its facts, which those of `wish` are."""
-    girl = wish["name"] in GIRLS + MORE_GIRLS if "name" in wish else wish.get("child", rng.choice(["girl", "boy"])) == "girl"
+def lines(rng):
+    """The sentences of one story, its plot and its facts."""
+    girl = rng.choice(["girl", "boy"]) == "girl"
     names, other = (GIRLS, BOYS) if girl else (BOYS, GIRLS)
     name, friend = rng.choice(names), rng.choice(other)
     at, at2 = rng.sample(sorted(PLACES), 2)
@@ -227,8 +224,7 @@ def lines(rng, plot="", **wish):
              at=at, At=at[0].upper() + at[1:], place=PLACES[at], at2=at2, place2=PLACES[at2], time=time, time2=time2, weather=f"{wind} {WEATHER[wind]}")
     if f["child"] == "child":
         f["child"] = "girl" if girl else "boy"
-    f |= wish
-    plot = plot or rng.choice(sorted(PLOTS))
+    plot = rng.choice(sorted(PLOTS))
     said = [rng.choice(OPEN)] + rng.sample(HOME, 2)
     if said[0].startswith("In a little house"):  # which is no big town or tall house
         said = [said[0]] + [s for s in said[1:] if "{home}" not in s]
@@ -289,7 +285,7 @@ def word_list():
     """Every word that a story may have, in small letters."""
     said = OPEN + HOME + [line for plot in PLOTS.values() for beat in plot for line in beat]
     text = " ".join(re.sub(r"\{\w+\}", " ", line) for line in said)
-    lists = (GIRLS, BOYS, MORE_GIRLS, MORE_BOYS, ANIMALS, COLOURS, SMALL, PLACES, PLACES.values(), TIMES, FOODS, TRAITS,
+    lists = (GIRLS, BOYS, ANIMALS, COLOURS, SMALL, PLACES, PLACES.values(), TIMES, FOODS, TRAITS,
              KIN, WEATHER, WEATHER.values(), HOMES, PETNAMES, [a + "s" for a in ANIMALS],
              "girl boy she he her his him herself himself an".split())
     return set(re.findall("[a-z]+", " ".join([text] + [w for of in lists for w in of]).lower()))

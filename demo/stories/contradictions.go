@@ -100,23 +100,6 @@ func countStrangers(story string) (found, others int) {
 	return found, others
 }
 
-// CountMissing returns how many of the animals and people that a wish for a story names are not in
-// the story.
-func CountMissing(wish, story string) (count int) {
-	for _, word := range words.FindAllString(strings.ToLower(wish), -1) {
-		isAnimal := slices.Contains(strings.Fields(animals), word)
-		isPerson := slices.Contains(strings.Fields(strings.ToLower(girls+" "+boys)), word)
-		if !isAnimal && !isPerson {
-			continue
-		}
-		named := regexp.MustCompile(`(?i)\b` + word + `s?\b`)
-		if !named.MatchString(story) {
-			count++
-		}
-	}
-	return count
-}
-
 // alternatives returns a regular expression of any of the words.
 func alternatives(words string) string { return strings.ReplaceAll(words, " ", "|") }
 

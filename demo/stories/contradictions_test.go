@@ -51,15 +51,3 @@ func TestStrangers(t *testing.T) {
 		require.Equal(t, want, [2]int{found, chances}, text)
 	}
 }
-
-func TestMissing(t *testing.T) {
-	const story = "Tom was a shy boy. All the foxes and owls came."
-	for wish, want := range map[string]int{
-		"a story":                    0,
-		"TOM and an owl plz":         0,
-		"a fox, a bear and an owl":   2, // foxes are no word of a story
-		"something about Lily, Rosa": 2,
-	} {
-		require.Equal(t, want, stories.CountMissing(wish, story), wish)
-	}
-}
