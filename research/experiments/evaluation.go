@@ -32,7 +32,7 @@ var metricLines = []struct {
 	{"distinct2", "share of different token pairs, of the first 1000 samples"},
 	{"self_bleu", "of the first 1000 samples, lower is more diverse"},
 	{"contradictions", "share of a story's chances to contradict itself that it takes, lower is better"},
-	{"slips", "doubled words, doubled marks and sentences without a capital, a story"},
+	{"slips", "doubled or unknown words, wrong marks, articles and capitals, a story"},
 	{"transition_kl", "nats, of pairs of neighbouring tokens from the true ones, 0 is right"},
 	{"transition_tv", "total variation of these pairs from the true ones, 0 is right"},
 	{"nll", "nats a token by the truth: right is its own entropy, not less"},
