@@ -134,6 +134,9 @@ func (p *Pool) growCanvas(m *member) error {
 	m.Resized = append(m.Resized, Resize{Position: length, Into: masks})
 	m.Done = false
 	m.Finished = false
+	if m.Edit != nil {
+		m.Settled = 0
+	}
 	return nil
 }
 

@@ -143,8 +143,9 @@ func (p *Pool) checkOpening(m *member) error {
 		return fmt.Errorf("no cache with this sampler: it draws tokens itself")
 	}
 	for _, position := range o.Close {
-		if !p.isOpened(m, position) {
-			return fmt.Errorf("the sampler closes position %d, want one that this run opened", position)
+		if !p.mayChange(m, position) {
+			return fmt.Errorf("the sampler closes position %d, want one that this run opened and that is "+
+				"not settled", position)
 		}
 	}
 	if len(o.Replace) != len(o.Replacement) {
@@ -153,9 +154,9 @@ func (p *Pool) checkOpening(m *member) error {
 	}
 	for j, position := range o.Replace {
 		token := o.Replacement[j]
-		if !p.isOpened(m, position) || token < 0 || int(token) >= p.spec.Outcomes {
+		if !p.mayChange(m, position) || token < 0 || int(token) >= p.spec.Outcomes {
 			return fmt.Errorf("the sampler puts token %d at position %d, want 0 to %d at one that this "+
-				"run opened", token, position, p.spec.Outcomes-1)
+				"run opened and that is not settled", token, position, p.spec.Outcomes-1)
 		}
 	}
 	return m.loop.checkOpening()
@@ -187,9 +188,10 @@ func (p *Pool) checkPositions(m *member) error {
 	return nil
 }
 
-// isOpened reports whether the run has opened a position: it is open, and was masked at the start.
-func (p *Pool) isOpened(m *member, position int) bool {
-	return position >= 0 && position < len(m.Tokens) && m.Tokens[position] != p.spec.Mask &&
+// mayChange reports whether a sampler may close a position or replace its token: the run has opened
+// it, and it is not settled.
+func (p *Pool) mayChange(m *member, position int) bool {
+	return position >= m.Settled && position < len(m.Tokens) && m.Tokens[position] != p.spec.Mask &&
 		m.startTokens[position] == p.spec.Mask
 }
 

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -40,7 +41,26 @@ func (l *lengthLoop) nextSpan() span { return l.wholeSpan() }
 
 func (l *lengthLoop) quota() int { return len(l.step.masked) }
 
-func (l *lengthLoop) checkOpening() error { return nil }
+// checkOpening returns an error for a change of the length that takes back what is settled.
+func (l *lengthLoop) checkOpening() error {
+	s := l.step.opening.Stretch
+	if s == nil {
+		return nil
+	}
+	length := len(l.Tokens) + len(s.Append) - s.Cut
+	if s.Masks > 0 {
+		length += s.Masks - 1
+	}
+	if length < l.Settled {
+		return fmt.Errorf("the sampler cuts %d positions off the end, want fewer: the first %d are "+
+			"settled", s.Cut, l.Settled)
+	}
+	if s.Masks > 0 && (s.Position < l.Settled || s.Position >= len(l.Tokens)) {
+		return fmt.Errorf("the sampler makes position %d %d masks, want one of %d to %d", s.Position,
+			s.Masks, l.Settled, len(l.Tokens)-1)
+	}
+	return nil
+}
 
 func (l *lengthLoop) advance() {
 	shortened := slices.Repeat([]Resize{{Position: len(l.Tokens)}}, l.unusedPositions)

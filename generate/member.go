@@ -146,7 +146,7 @@ func (m *member) beginStep() {
 	for _, p := range m.free[s.freeFrom:s.freeTo] {
 		switch {
 		case m.Tokens[p] != m.mask:
-			if m.revises {
+			if m.revises || m.resizes {
 				s.open = append(s.open, p)
 			}
 		case p < s.openLimit:
@@ -223,6 +223,7 @@ func (m *member) commitStep() {
 	}
 	m.fillAfterEnd()
 	m.updateDone()
+	m.settle()
 }
 
 // clearChanges forgets what the step before has changed.
@@ -266,29 +267,36 @@ func (m *member) replaceAndClose() {
 	}
 }
 
-// fillAfterEnd fills the rest of the sequence once everything before a token of task.fillingEnds is
-// open, or before a position at which the language allows nothing but such tokens. What follows the
-// end is not part of the text, so passes for it would be wasted.
+// fillAfterEnd fills the rest of the sequence once a token of task.fillingEnds is settled, or
+// everything before a position at which the language allows nothing but such tokens. What follows
+// the end is not part of the text, so passes for it would be wasted.
 func (m *member) fillAfterEnd() {
-	if len(m.fillingEnds) == 0 {
+	if len(m.fillingEnds) == 0 || len(m.free) == 0 {
 		return
 	}
 	if m.endsEarly {
 		m.replaceAfterEnd()
 	}
+	settled := m.settledEnd()
 	for i, p := range m.free {
-		token := m.Tokens[p]
-		if token == m.mask {
-			if m.mustEnd(p) {
-				m.fillMasked(i, m.fillingEnds[0])
+		if p >= settled {
+			if p == settled && m.Tokens[p] == m.mask && m.mustEnd(p) {
+				m.fillRest(i, m.fillingEnds[0])
 			}
 			return
 		}
 		if m.endsAt(p, m.fillingEnds) {
-			m.fillMasked(i+1, token)
+			m.fillRest(i+1, m.Tokens[p])
 			return
 		}
 	}
+}
+
+// fillRest fills what is masked in m.free from index first on with an end token, which ends the
+// sequence.
+func (m *member) fillRest(first int, end int32) {
+	m.fillMasked(first, end)
+	m.needsStep = false
 }
 
 // replaceAfterEnd makes everything behind the first open end token that token, for samplers with
@@ -373,5 +381,6 @@ func (m *member) applyEdit(spec model.Spec) error {
 	}
 	m.maskedLeft = m.countMasked()
 	m.updateDone()
+	m.settle()
 	return nil
 }

@@ -44,9 +44,9 @@ type Request struct {
 	// Condition is the class or the prompt; nil means none.
 	Condition *model.Condition
 
-	// EndTokens are tokens that end a text. Once everything before one of them is open, the sequence
-	// is done: positions that are still masked are filled with that token without a pass. Samplers
-	// that mask or replace open tokens take all their steps, because they may take the end back.
+	// EndTokens are tokens that end a text. Once one of them is settled (see Sequence.Settled), the
+	// sequence is done: positions that are still masked are filled with that token without a pass.
+	// A samplers.Resizer goes on, because the text may become longer again.
 	EndTokens []int32
 
 	// Language, when not nil, is what a part of the sequence spells; see package constrain. Its end

@@ -56,6 +56,7 @@ var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "ma
 	"entropy-threshold(entropy=1)", "frechet(margin=-1)", "credit(theta=0.3)", "pc",
 	"wino(wide=0.1,narrow=0.5,block=5)", "wino(wide=0.1,narrow=0.5,block=5,temperature=1)",
 	"daedal(start=3,grow=2,low=0.4,high=0.3)", "rho-eos(start=4,unit=2)",
+	"rho-eos(start=4,unit=2,cut=any)", "p2",
 	"multi-block(entropy=1,block=4)", "draft", "semi-ar(draft(drafts=3),block=5)",
 	"semi-ar(greedy(threshold(theta=0.1,relax=0.5)),block=4)"}
 

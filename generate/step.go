@@ -49,6 +49,11 @@ type Sequence struct {
 	Resized      []Resize
 	LengthBefore int
 
+	// Settled is the number of positions at the beginning, known ones among them, that no later step
+	// changes. It never becomes less. With Request.Edit, which may change any of them, it is 0 until
+	// the sequence is Done.
+	Settled int
+
 	// N is the latest step, from 1, and Steps the most that the sequence can take.
 	N     int
 	Steps int

@@ -37,8 +37,8 @@ type task struct {
 	// blockPlan is nil without Reuse Blocks.
 	blockPlan *blockPlan
 
-	// fillingEnds are tokens that end the sequence once everything before them is open. There are
-	// none if the sampler may take an open token back.
+	// fillingEnds are tokens that end the sequence once everything before them is settled. There are
+	// none if the sampler changes the sequence's length.
 	fillingEnds []int32
 
 	// windowDistances, [Window], says which distances behind a block its passes see, and
@@ -55,6 +55,8 @@ type task struct {
 	scheduleIdles bool // the schedule has steps that open nothing, which need no pass
 	remasks       bool // the sampler closes positions
 	revises       bool // it closes positions or replaces tokens
+	resizes       bool // it changes the length, and reads open positions for that
+	cutsText      bool // what it cuts off the end may be text
 	looksAhead    bool // it asks for passes over candidates
 	endsEarly     bool // an open end token ends the text at once
 	checksRuns    bool // it may ask for a check of a run
@@ -119,7 +121,7 @@ func (p *Pool) newTask(r Request) (*task, error) {
 
 	t.EndTokens = slices.Clone(r.EndTokens)
 	t.chooseLoop(spec)
-	if !t.revises {
+	if !t.resizes {
 		t.fillingEnds = t.EndTokens
 	}
 	return t, t.setGuidance(spec)
@@ -179,7 +181,9 @@ func (t *task) chooseLengthLoop(resizer samplers.Resizer) {
 	t.newLoop = func(m *member) loop {
 		return reuseLoop(m.loop, newLengthLoop(m, resizer.Start()))
 	}
-	t.revises = true
+	t.resizes = true
+	cutter, ok := samplers.As[samplers.TextCutter](t.Sampler)
+	t.cutsText = ok && cutter.CutsText()
 	if t.maxSteps > 0 {
 		// The bound ends a text that never stops changing its length.
 		most := len(t.initial.free) + t.maxLength() - t.Length

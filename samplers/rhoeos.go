@@ -34,6 +34,9 @@ func (RhoEOS) NewState(length int) any { return &lengthState{longest: length} }
 // Start implements Resizer.
 func (r RhoEOS) Start() int { return WithDefaults(r).Begin }
 
+// CutsText implements TextCutter.
+func (r RhoEOS) CutsText() bool { return r.Cut == "any" }
+
 // Needs the most probable tokens everywhere.
 func (RhoEOS) Needs(int, int) Need { return Need{Top: true, OpenTop: true} }
 

@@ -284,6 +284,11 @@ type (
 		Start() int
 	}
 
+	// TextCutter is a Resizer that may cut more off the end than masks and end tokens, if CutsText.
+	TextCutter interface {
+		CutsText() bool
+	}
+
 	// Editor replaces tokens of open positions. A block with nothing masked continues while steps
 	// replace any, for at most Edits steps.
 	Editor interface {
