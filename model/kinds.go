@@ -58,11 +58,10 @@ var unread = []struct{ model, kinds, class, tensor, why string }{
 		why:    "tracks of sequence, structure and function",
 	},
 	{
-		model:  "ESM-C",
-		kinds:  "esmc ESMplusplus",
-		class:  "ESMC",
-		tensor: "attn.layernorm_qkv.1.weight",
-		why:    "another network than ESM-2's",
+		model: "ESM++",
+		kinds: "ESMplusplus",
+		class: "ESMplusplus",
+		why:   "a copy of ESM-C under other names",
 	},
 	{
 		model: "BD3-LM",

@@ -45,6 +45,10 @@ type Spec struct {
 	// Shifted means that the network's own output at a position predicts the next one, see Raw.
 	Shifted bool
 
+	// AllRows means that a token's likelihood is its share among all rows of the head, also of those
+	// that are never drawn, as the authors' programs score.
+	AllRows bool
+
 	// EndTokens are tokens that end a text.
 	EndTokens []int32
 

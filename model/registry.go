@@ -63,13 +63,16 @@ type Source struct {
 }
 
 // Open opens a model: a directory with config.json and model.safetensors or its shards; the
-// directory of a diffusers pipeline, where Config is model_index.json and Set the transformer's; or
-// a GGUF file, whose name ends in .gguf.
+// directory of a diffusers pipeline, where Config is model_index.json and Set the transformer's;
+// one with ESM-C's first checkpoint; or a GGUF file, whose name ends in .gguf.
 func Open(dir string) (*Source, error) {
 	if gguf.IsFileName(dir) {
 		return openGGUF(dir)
 	}
 	if src, ok, err := openPipeline(dir); ok {
+		return src, err
+	}
+	if src, ok, err := openCheckpoint(dir); ok {
 		return src, err
 	}
 	config, err := readConfig(atomicfile.DirFS(dir), dir)

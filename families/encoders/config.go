@@ -3,6 +3,7 @@ package encoders
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -39,11 +40,18 @@ type Config struct {
 	PreNorm       bool // norms come before the branches
 	EmbedNorm     bool // embeddings have a norm
 	Widened       bool // embeddings are projected to Hidden (ALBERT)
-	Gated         bool // the MLP is gated, and queries, keys and values are one tensor (ModernBERT)
+	Gated         bool // the MLP is gated
+	Joined        bool // queries, keys and values are one tensor, and so are gate and up projection
+	Unbiased      bool // the linear layers of blocks have no biases
+	QKNorm        bool // queries and keys have norms over all heads together, without biases (ESM-C)
 	NormBiased    bool // norms have biases
+	FinalUnbiased bool // the last norm has no bias, though others have
 	HeadBiased    bool // the head's dense layer has a bias
 	DecoderBiased bool // the decoder has a bias
 	Tied          bool // the decoder is the embedding
+
+	// BranchScale is multiplied to what attention and MLPs add to the residual stream; 0 means 1.
+	BranchScale float64
 
 	// TokenDropout scales embeddings by the share of masks (ESM-2's token_dropout).
 	TokenDropout bool
@@ -94,6 +102,9 @@ type family struct {
 
 	// mlpTensor is the name within block 0 of the MLP's first matrix.
 	mlpTensor string
+
+	// keys are names in config.json that the family has in place of transformers', by these.
+	keys map[string]string
 
 	// unused are tensors of published files that inference does not need.
 	unused []string
@@ -160,6 +171,38 @@ var families = []*family{
 		readKeys:    (*Config).readESM,
 		unused: []string{"esm.embeddings.position_ids", "esm.embeddings.position_embeddings.*",
 			"*inv_freq", "esm.contact_head.*", "esm.pooler.*", "lm_head.decoder.bias"},
+	},
+	{
+		name:        "esmc",
+		class:       "EsmcTokenizer",
+		kinds:       []string{"esmc"},
+		blockPrefix: "esmc.transformer.blocks.",
+		mlpTensor:   "ffn.fc1_weight",
+		keys:        esmcKeys,
+		names:       esmcNames("esmc.", "lm_head", esmcHubNames),
+		readKeys:    (*Config).readESMC,
+		unused:      []string{"*._extra_state", "*inv_freq"},
+	},
+	{
+		name:        "esmc",
+		class:       "EsmcTokenizer",
+		kinds:       []string{"esmc"},
+		blockPrefix: "transformer.blocks.",
+		mlpTensor:   "ffn.1.weight",
+		keys:        esmcKeys,
+		names:       esmcNames("", "sequence_head", esmcFileNames),
+		readKeys:    (*Config).readESMC,
+		unused:      []string{"*inv_freq"},
+	},
+	{
+		name:        "esmc",
+		class:       "EsmcTokenizer",
+		kinds:       []string{"esmc"},
+		blockPrefix: "esmc.layers.",
+		mlpTensor:   "mlp.gate_proj.weight",
+		names:       esmcTransformersNames,
+		readKeys:    (*Config).readESMC,
+		unused:      []string{"*inv_freq"},
 	},
 	{
 		name:        "modernbert",
@@ -232,6 +275,13 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	if f.Err != nil {
 		return c, nil, f.Err
 	}
+	for usual, key := range c.family.keys {
+		if value, ok := f.Keys[key]; ok {
+			f.Keys[usual] = value
+			delete(f.Keys, key)
+			f.Seen = append(f.Seen, key)
+		}
+	}
 	words, err := model.TensorShape(set, anchor, 2)
 	if err != nil {
 		return c, nil, err
@@ -294,7 +344,7 @@ func (c *Config) compareSizes(f *model.Values) {
 	compare(true, "vocab_size", &c.VocabRows, maxSize)
 	compare(c.Widened, "embedding_size", &c.Embed, maxSize)
 	compare(c.Types > 0, "type_vocab_size", &c.Types, maxSize)
-	compare(!c.Gated, "intermediate_size", &c.MLP, maxSize)
+	compare(!c.Joined, "intermediate_size", &c.MLP, maxSize)
 	compare(c.Positions > 0, "max_position_embeddings", &c.Positions, maxLength)
 	c.Notes = sizes.Notes
 	f.Err = cmp.Or(f.Err, sizes.Err)
@@ -430,6 +480,8 @@ func (c *Config) readESM(f *model.Values, set *weights.Set) {
 func (c *Config) readModernBERT(f *model.Values, set *weights.Set) {
 	c.PreNorm = true
 	c.Gated = true
+	c.Joined = true
+	c.Unbiased = true
 	c.MLP = c.MLP / 2
 	c.Activation = readActivation(f, "hidden_activation")
 	c.HeadActivation = readActivation(f, "classifier_activation")
@@ -470,6 +522,32 @@ func (c *Config) readModernBERT(f *model.Values, set *weights.Set) {
 		if layerType != "full_attention" && !c.Local[i] {
 			f.Fail("layer_types has %.40q, want full_attention or sliding_attention", layerType)
 		}
+	}
+}
+
+// readESMC reads the config.json of biohub/ESMC-*, in the form of the hub or of transformers.
+func (c *Config) readESMC(f *model.Values, set *weights.Set) {
+	f.RequireValues(map[string]any{"hidden_act": "silu", "tie_word_embeddings": false,
+		"attention_bias": false, "mlp_bias": false})
+	c.PreNorm = true
+	c.EmbedNorm = false
+	c.Gated = true
+	c.Unbiased = true
+	c.QKNorm = true
+	c.FinalUnbiased = true
+	if c.family.names["gated"] != "" {
+		c.Joined = true
+		c.MLP /= 2
+	}
+	c.Activation = backend.SiLU
+	c.HeadActivation = backend.GELUErf
+	c.Eps = float32(f.PositiveNumber("layer_norm_eps", 1e-5))
+	c.Theta = readTheta(f, f.Object("rope_parameters"), "rope_theta", 10000)
+	c.Length = f.BoundedInt("max_position_embeddings", 2048, 1, maxLength)
+	c.BranchScale = 1 / math.Sqrt(float64(c.Layers)/36) // esm/layers/transformer_stack.py
+	checkSize(f, "num_key_value_heads", c.Heads)
+	if c.Heads > 0 {
+		checkSize(f, "head_dim", c.Hidden/c.Heads)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package encoders is the transformer encoders that were trained to fill masks: BERT (Devlin et
-// al. 2019), RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ESM-2 (Lin et al. 2023) and DPLM
-// (Wang et al. 2024) for proteins, and ModernBERT (Warner et al. 2024). Such a network is a masked
-// diffusion model without the schedule, so every sampler runs on it.
+// al. 2019), RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ESM-2 (Lin et al. 2023), DPLM
+// (Wang et al. 2024) and ESM-C (2024) for proteins, and ModernBERT (Warner et al. 2024). Such a
+// network is a masked diffusion model without the schedule, so every sampler runs on it.
 //
 // This file has the network: loading, passes and the transformer block. config.json and the
 // families are in config.go, the tensors' names in names.go, embeddings in embed.go, the tokenizer
@@ -39,18 +39,22 @@ func init() {
 	})
 }
 
-// block is one transformer block. Its norms are before attention and MLP (ESM-2, ModernBERT) or
-// after the residual sums (the others). Parameters without a shape do not exist in the family.
+// block is one transformer block. Its norms are before attention and MLP (ESM-2, ESM-C,
+// ModernBERT) or after the residual sums (the others). Parameters without a shape do not exist in
+// the family.
 type block struct {
 	Norm1 nn.LayerNorm  `weight:"norm1"`
 	Norm2 nn.LayerNorm  `weight:"norm2"`
-	Q     nn.Linear     `weight:"q"` // [hidden, hidden]; in ModernBERT all three, [3*hidden, hidden]
+	Q     nn.Linear     `weight:"q"` // [hidden, hidden]; if Joined all three, [3*hidden, hidden]
 	K     nn.Linear     `weight:"k"`
 	V     nn.Linear     `weight:"v"`
+	QNorm nn.LayerNorm  `weight:"qNorm"` // [hidden]: over all heads together
+	KNorm nn.LayerNorm  `weight:"kNorm"`
 	Out   nn.Linear     `weight:"out"`
+	Gate  nn.Linear     `weight:"gate"`
 	Up    nn.Linear     `weight:"up"`
 	Down  nn.Linear     `weight:"down"`
-	Gated weights.Param `weight:"gated"` // [2*mlp, hidden]: ModernBERT's gate and up projection
+	Gated weights.Param `weight:"gated"` // [2*mlp, hidden]: gate and up projection if Joined
 
 	qkv nn.JoinedLinear
 	mlp nn.GatedMLP
@@ -82,6 +86,7 @@ type Model struct {
 	layers []attention.Layer
 
 	work   nn.Work
+	thirds thirds
 	narrow *tensor.Dense // [rows, embedding]: embeddings before Widen
 	head   *tensor.Dense // [rows of one call to the head, embedding]
 
@@ -144,6 +149,9 @@ func New(c Config) *Model {
 	if c.PreNorm {
 		m.Final = c.newNorm(c.Hidden)
 	}
+	if c.FinalUnbiased {
+		m.Final = nn.NewLayerNormNoBias(c.Hidden, c.Eps)
+	}
 	for i := range m.Blocks {
 		m.Blocks[i] = newBlock(c, i)
 	}
@@ -169,24 +177,35 @@ func matrixParam(rows, width int) weights.Param { return weights.Param{Shape: []
 
 // newBlock returns block i without weights.
 func newBlock(c Config, i int) block {
-	b := block{Norm1: c.newNorm(c.Hidden), Norm2: c.newNorm(c.Hidden)}
-	if c.Gated {
-		if i == 0 { // the first block's input has been through the norm of the embeddings
-			b.Norm1 = nn.LayerNorm{}
-		}
-		b.Q = nn.NewLinearNoBias(c.Hidden, 3*c.Hidden)
-		b.Out = nn.NewLinearNoBias(c.Hidden, c.Hidden)
+	linear := nn.NewLinear
+	if c.Unbiased {
+		linear = nn.NewLinearNoBias
+	}
+	b := block{
+		Norm1: c.newNorm(c.Hidden),
+		Norm2: c.newNorm(c.Hidden),
+		Out:   linear(c.Hidden, c.Hidden),
+		Down:  linear(c.MLP, c.Hidden),
+	}
+	if i == 0 && c.PreNorm && c.EmbedNorm { // its input has been through the norm of the embeddings
+		b.Norm1 = nn.LayerNorm{}
+	}
+	if c.QKNorm {
+		b.QNorm = nn.NewLayerNormNoBias(c.Hidden, c.Eps)
+		b.KNorm = nn.NewLayerNormNoBias(c.Hidden, c.Eps)
+	}
+	if c.Joined {
+		b.Q = linear(c.Hidden, 3*c.Hidden)
 		b.Gated = matrixParam(2*c.MLP, c.Hidden)
-		b.Down = nn.NewLinearNoBias(c.MLP, c.Hidden)
 		return b
 	}
-	square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
-	b.Q = square()
-	b.K = square()
-	b.V = square()
-	b.Out = square()
-	b.Up = nn.NewLinear(c.Hidden, c.MLP)
-	b.Down = nn.NewLinear(c.MLP, c.Hidden)
+	b.Q = linear(c.Hidden, c.Hidden)
+	b.K = linear(c.Hidden, c.Hidden)
+	b.V = linear(c.Hidden, c.Hidden)
+	b.Up = linear(c.Hidden, c.MLP)
+	if c.Gated {
+		b.Gate = linear(c.Hidden, c.MLP)
+	}
 	return b
 }
 
@@ -268,16 +287,7 @@ func (m *Model) packWeights(o model.Options) error {
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.embedding.packTables(m, l)
 	for i := range m.Blocks {
-		blk := &m.Blocks[i]
-		l.Load(&blk.Norm1, &blk.Norm2, &blk.Out)
-		if c.Gated {
-			blk.qkv.Load(l, &blk.Q)
-			blk.mlp.Down = blk.Down
-			blk.mlp.LoadJoined(l, &blk.Gated)
-			continue
-		}
-		blk.qkv.Load(l, &blk.Q, &blk.K, &blk.V)
-		l.Load(&blk.Up, &blk.Down)
+		m.Blocks[i].packWeights(c, l)
 	}
 	m.Final.Load(l)
 	caches := slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}}, c.Layers)
@@ -315,6 +325,7 @@ func (m *Model) packWeights(o model.Options) error {
 			Outcomes:   c.VocabRows,
 			Mask:       c.Mask,
 			Ragged:     true,
+			AllRows:    c.family.name == "esmc",
 			BeforeText: c.tokens.before,
 			AfterText:  c.tokens.after,
 			EndTokens:  c.tokens.ends,
@@ -329,6 +340,30 @@ func (m *Model) packWeights(o model.Options) error {
 		FinishStates: m.normLast,
 	}
 	return l.Err()
+}
+
+// packWeights packs the block's weights. The scale of its branches is folded into their last
+// layers.
+func (blk *block) packWeights(c *Config, l *nn.Loader) {
+	l.Load(&blk.Norm1, &blk.Norm2, &blk.QNorm, &blk.KNorm)
+	var scale []float32
+	if c.BranchScale != 0 && c.BranchScale != 1 {
+		scale = slices.Repeat([]float32{float32(c.BranchScale)}, c.Hidden)
+	}
+	blk.Out.LoadGated(l, scale)
+	blk.Down.LoadGated(l, scale)
+	if c.Joined {
+		blk.qkv.Load(l, &blk.Q)
+		blk.mlp.LoadJoined(l, &blk.Gated)
+		return
+	}
+	blk.qkv.Load(l, &blk.Q, &blk.K, &blk.V)
+	l.Load(&blk.Up)
+	if c.Gated {
+		l.Load(&blk.Gate)
+		blk.mlp.Gate = blk.Gate
+		blk.mlp.Up = blk.Up
+	}
 }
 
 // loadHead packs the head for tokens: raw as it is, and head with a bias that forbids special
@@ -370,8 +405,12 @@ func (m *Model) blockAt(i int) *block {
 	return &m.Blocks[group*c.GroupBlocks+i%c.GroupBlocks]
 }
 
-// beginBatch computes the factors by which a batch's embeddings are scaled.
+// beginBatch computes the factors by which a batch's embeddings are scaled. Chains of a complex are
+// refused: positions would have to see those of their own chain only.
 func (m *Model) beginBatch(b *model.Batch) error {
+	if m.cfg.family.name == "esmc" && slices.Contains(b.Tokens, chainBreakID) {
+		return fmt.Errorf("token %d of ESM-C is %s, want a protein of one chain", chainBreakID, chainBreak)
+	}
 	if m.cfg.TokenDropout {
 		m.embedding.computeExcess(b, m.cfg.Mask)
 	}
@@ -433,6 +472,10 @@ func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
 		input = w.H
 	}
 	blk.qkv.Apply(b, w.QKV, input, p.Len()) // [rows, 3*hidden]
+	if m.cfg.QKNorm {
+		m.thirds.norm(b, w, 0, &blk.QNorm, p.Len())
+		m.thirds.norm(b, w, 1, &blk.KNorm, p.Len())
+	}
 	keep := p.RowsToRead(i == len(m.layers)-1 && m.laya == nil)
 	p = p.Attend(b, &m.layers[i], w, i, keep) // w.H [rows, hidden]
 	if p.Len() == 0 {
@@ -449,11 +492,10 @@ func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
 	}
 	if m.cfg.Gated {
 		blk.mlp.Inner(b, w.Inner, input, p.Len(), m.cfg.Activation) // [rows, mlp]
-		blk.mlp.Down.AddTo(b, w.X, w.Inner, p.Len())                // [rows, hidden]
 	} else {
 		blk.Up.Apply(b, w.Inner, input, p.Len(), m.cfg.Activation) // [rows, mlp]
-		blk.Down.AddTo(b, w.X, w.Inner, p.Len())                   // [rows, hidden]
 	}
+	blk.Down.AddTo(b, w.X, w.Inner, p.Len()) // [rows, hidden]
 	if !preNorm {
 		blk.Norm2.Apply(b, w.X, w.X, p.Len()) // [rows, hidden]
 	}

@@ -15,7 +15,11 @@ import (
 
 // cached are the packs whose networks make partial passes; those of other scales than tiny are in
 // UNMASK_PACKS, by testkit/parity/make_packs_encoders.py --scale.
-var cached = scales("bert", "roberta", "roberta-fairseq", "albert", "modernbert")
+var cached = append(scales("bert", "roberta", "roberta-fairseq", "albert", "modernbert"), esmc...)
+
+// esmc are the three published layouts of ESM-C, and two at its published widths.
+var esmc = []string{"esmc-tiny", "esmc-transformers-tiny", "esmc-pth-tiny", "esmc-300m",
+	"esmc-600m-pth"}
 
 var all = append(scales("esm"), cached...)
 

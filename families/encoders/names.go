@@ -95,6 +95,74 @@ var (
 	}
 )
 
+// esmcNames are those of ESM-C's first two layouts: its trunk's below a prefix, the head's below
+// another, and a block's.
+func esmcNames(prefix, head string, block names) names {
+	all := names{
+		"words":       prefix + "embed.weight",
+		"blocks":      prefix + "transformer.blocks",
+		"qNorm":       "attn.q_ln",
+		"kNorm":       "attn.k_ln",
+		"out":         "attn.out_proj",
+		"final":       prefix + "transformer.norm",
+		"dense":       head + ".0",
+		"headNorm":    head + ".2",
+		"decoder":     head + ".3.weight",
+		"decoderBias": head + ".3.bias",
+	}
+	maps.Copy(all, block)
+	return all
+}
+
+var (
+	// esmcHubNames are those of biohub/ESMC-*.
+	esmcHubNames = names{
+		"norm1": "attn.layernorm_qkv.layer_norm",
+		"q":     "attn.layernorm_qkv",
+		"norm2": "ffn.layer_norm",
+		"gated": "ffn.fc1_weight",
+		"down":  "ffn.fc2",
+	}
+
+	// esmcFileNames are those of the first files, esmc_*.pth.
+	esmcFileNames = names{
+		"norm1": "attn.layernorm_qkv.0",
+		"q":     "attn.layernorm_qkv.1",
+		"norm2": "ffn.0",
+		"gated": "ffn.1.weight",
+		"down":  "ffn.3",
+	}
+
+	// esmcTransformersNames are those of EsmcForMaskedLM in the library transformers.
+	esmcTransformersNames = names{
+		"words":       "esmc.embed_tokens.weight",
+		"blocks":      "esmc.layers",
+		"norm1":       "input_layernorm",
+		"q":           "self_attn.q_proj",
+		"k":           "self_attn.k_proj",
+		"v":           "self_attn.v_proj",
+		"qNorm":       "self_attn.q_norm",
+		"kNorm":       "self_attn.k_norm",
+		"out":         "self_attn.o_proj",
+		"norm2":       "post_attention_layernorm",
+		"gate":        "mlp.gate_proj",
+		"up":          "mlp.up_proj",
+		"down":        "mlp.down_proj",
+		"final":       "esmc.norm",
+		"dense":       "lm_head.dense",
+		"headNorm":    "lm_head.layer_norm",
+		"decoder":     "lm_head.decoder.weight",
+		"decoderBias": "lm_head.decoder.bias",
+	}
+)
+
+// esmcKeys are the keys of ESM-C's first layouts.
+var esmcKeys = map[string]string{
+	"hidden_size":         "d_model",
+	"num_attention_heads": "n_heads",
+	"num_hidden_layers":   "n_layers",
+}
+
 // bindRoot returns what weights.Bind walks: the network, and the groups of ALBERT's blocks.
 func (m *Model) bindRoot() any {
 	type group struct {
@@ -112,9 +180,11 @@ func (m *Model) bindRoot() any {
 	return root
 }
 
-// plainNames returns the set with the names of norms as later checkpoints have them: the first ones
-// of BERT call a norm's weight gamma and its bias beta. A network that was saved without its head
-// leaves out the part that `words`, the name of the embedding, begins with; its names get it back.
+// plainNames returns the set with the names of norms as later checkpoints have them: the first
+// ones of BERT call a norm's weight gamma and its bias beta, and Transformer Engine, with which
+// ESM-C was trained, ends names in _weight and _bias. A network that was saved without its head
+// leaves out the part that `words`, the name of the embedding, begins with; its names get it
+// back.
 func plainNames(set *weights.Set, words string) (*weights.Set, error) {
 	trunk, anchor, _ := strings.Cut(words, ".")
 	withoutTrunk := !slices.ContainsFunc(set.Names(), func(name string) bool {
@@ -136,6 +206,13 @@ func plainNames(set *weights.Set, words string) (*weights.Set, error) {
 		}
 		if short, ok := strings.CutSuffix(name, ".beta"); ok {
 			return short + ".bias", t, nil
+		}
+		for _, module := range []string{".layer_norm", ".fc2"} {
+			for _, part := range []string{"weight", "bias"} {
+				if start, ok := strings.CutSuffix(name, module+"_"+part); ok {
+					return start + module + "." + part, t, nil
+				}
+			}
 		}
 		return name, t, nil
 	})

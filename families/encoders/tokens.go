@@ -1,10 +1,12 @@
 package encoders
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"unmask/model"
 	"unmask/tokenizers"
@@ -28,13 +30,80 @@ type tokens struct {
 	forbidden []int32
 }
 
-// notResidues are ESM-2's letters that stand for no residue in particular: any residue, which
-// DPLM's sampler forbids too, and the gaps of alignments.
+// notResidues are letters of ESM-2 and ESM-C that stand for no residue in particular: any residue,
+// which DPLM's sampler forbids too, and the gaps of alignments.
 var notResidues = []string{"X", ".", "-"}
+
+// esmcTokens are the tokens of ESM-C, one for each letter, in the order of their ids. They are
+// those of ESM-2, but | in place of <null_1> stands between chains.
+var esmcTokens = strings.Fields(`<cls> <pad> <eos> <unk> L A G V S E R T I D P K Q N F Y M H W C X B
+	U Z O . - | <mask>`)
+
+// esmcTokenizer returns ESM-C's tokenizer. The first files have none, and that of the later ones,
+// read from source, has no decoder, which would write a blank between residues: it is only
+// compared.
+func esmcTokenizer(read tokenizers.Tokenizer, source string) (tokenizers.Tokenizer, string, error) {
+	if read == nil {
+		source = "the table of ESM-C"
+	}
+	for id, want := range esmcTokens {
+		if read == nil {
+			break
+		}
+		text, _ := read.Token(int32(id))
+		if strings.TrimSpace(text) != want {
+			return nil, "", fmt.Errorf("%s: token %d is %.20q, want ESM-C's %q", source, id, text, want)
+		}
+	}
+	t, err := esmcTable()
+	return t, source, err
+}
+
+func esmcTable() (tokenizers.Tokenizer, error) {
+	vocab := map[string]int{}
+	var added []map[string]any
+	for id, text := range esmcTokens {
+		vocab[text] = id
+		if len(text) > 1 || text == chainBreak {
+			added = append(added, map[string]any{"id": id, "content": text, "special": true})
+		}
+	}
+	around := func(id string) map[string]any {
+		return map[string]any{"SpecialToken": map[string]any{"id": id, "type_id": 0}}
+	}
+	special := func(id string) map[string]any {
+		return map[string]any{"id": id, "ids": []int{vocab[id]}, "tokens": []string{id}}
+	}
+	file, err := json.Marshal(map[string]any{
+		"added_tokens": added,
+		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{},
+			"unk_token": "<unk>"},
+		"decoder": map[string]any{"type": "Fuse"},
+		"post_processor": map[string]any{
+			"type": "TemplateProcessing",
+			"single": []any{around("<cls>"),
+				map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}}, around("<eos>")},
+			"special_tokens": map[string]any{"<cls>": special("<cls>"), "<eos>": special("<eos>")},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tokenizers.Parse(file)
+}
+
+// chainBreak is the letter of ESM-C between the chains of a complex, and chainBreakID its token.
+const (
+	chainBreak   = "|"
+	chainBreakID = 31
+)
 
 // readTokens reads the tokenizer and finds the mask's id and the special tokens.
 func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err error) {
 	t, source, err := parseTokenizer(src, c.family.class)
+	if c.family.name == "esmc" && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		t, source, err = esmcTokenizer(t, source)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		k.tokenizer = tokenizers.Numbers(c.VocabRows)
 		c.Notes = append(c.Notes,
@@ -69,7 +138,8 @@ func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err er
 		// BERT-Chat's own program lets special tokens win, and rows of the head without a token. A ban
 		// would change the order too.
 		isBanned := !c.Chat && (!hasText || tokenizers.IsSpecial(t, id))
-		isNoResidue := c.family.name == "esm" && slices.Contains(notResidues, text)
+		isProtein := c.family.name == "esm" || c.family.name == "esmc"
+		isNoResidue := isProtein && slices.Contains(notResidues, text)
 		if isBanned || id == c.Mask || isNoResidue {
 			k.forbidden = append(k.forbidden, id)
 		}

@@ -90,10 +90,10 @@ func EncodeText(m *unmask.Model, text string) ([]int32, error) {
 	return tokens, nil
 }
 
-// ScoreTokens scores tokens. Probabilities are normalised over the tokens that may be drawn. A
-// token that may not be drawn, such as ESM-2's X and gaps, would have none there, so its
-// probability is normalised over all of the head's rows. stream numbers the sequence, for
-// Options.MaskShare.
+// ScoreTokens scores tokens. Probabilities are normalised over the tokens that may be drawn or,
+// with Spec.AllRows, over all of the head's rows. A token that may not be drawn, such as ESM-2's
+// X and gaps, would have none there, so its probability is normalised over all of the head's
+// rows. stream numbers the sequence, for Options.MaskShare.
 func ScoreTokens(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32,
 	o Options) (*Score, error) {
 	s := &Score{
@@ -120,21 +120,37 @@ func (s *Score) scorePositions(ctx context.Context, m *unmask.Model, positions [
 		return err
 	}
 	defer unlock()
+	spec := m.Spec()
+	sums := map[int]float64{} // by position, over all rows of the head
+	if spec.AllRows {
+		err := visitAll(marginals, spec, positions, func(p int, logits []float32) {
+			sums[p] = likelihood.LogSum(logits, -1)
+		})
+		if err != nil {
+			return err
+		}
+	}
 	var undrawable []int // positions of tokens that may not be drawn
 	err = marginals.Visit(rows, func(i int, logits []float32) {
 		position := positions[i]
-		logits = logits[:m.Spec().Outcomes]
+		logits = logits[:spec.Outcomes]
 		if !s.setScore(position, logits) {
 			undrawable = append(undrawable, position)
 		}
+		sum, ok := sums[position]
+		if ok {
+			s.LogP[position] = float64(logits[s.Tokens[position]]) - sum
+		} else {
+			sum = likelihood.LogSum(logits, -1)
+		}
 		if o.Visit != nil {
-			o.Visit(position, logits, likelihood.LogSum(logits, -1))
+			o.Visit(position, logits, sum)
 		}
 	})
 	if err != nil || len(undrawable) == 0 {
 		return err
 	}
-	return visitAll(marginals, m.Spec(), undrawable, func(p int, logits []float32) {
+	return visitAll(marginals, spec, undrawable, func(p int, logits []float32) {
 		s.LogP[p] = float64(logits[s.Tokens[p]]) - likelihood.LogSum(logits, -1)
 	})
 }

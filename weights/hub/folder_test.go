@@ -133,3 +133,28 @@ func TestModulesOutside(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// A repository that has a PyTorch file of ESM-C and no config.json is pulled with that file, and is
+// there offline.
+func TestPullCheckpoint(t *testing.T) {
+	h := newHub(t)
+	const file = "data/weights/esmc_300m_2024_12_v0.pth"
+	h.trees[commitA] = map[string]string{"README.md": "long", file: "weights", "data/other.csv": "x"}
+	c := h.client(t)
+	dir, err := c.PullModel(t.Context(), repo, "", nil)
+	require.NoError(t, err)
+	have, _, err := listFiles(dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{file}, have)
+	offline := *c
+	offline.Offline = true
+	again, err := offline.PullModel(t.Context(), repo, "", nil)
+	require.NoError(t, err)
+	require.Equal(t, dir, again)
+
+	// Beside a config.json it is a file like any other.
+	h.trees[commitA]["config.json"] = "{}"
+	c = h.client(t)
+	_, err = c.PullModel(t.Context(), repo, "", nil)
+	require.ErrorContains(t, err, "has no model.safetensors, but "+file)
+}

@@ -93,7 +93,7 @@ func checkModelFiles(repo, folder string, files []string) error {
 	}
 	has := func(name string) bool { return slices.Contains(files, path.Join(folder, name)) }
 	hasWeights := findWeights(files, folder) != ""
-	if has(pipelineFile) || has(layaConfig) && hasWeights {
+	if has(pipelineFile) || has(layaConfig) && hasWeights || isCheckpoint(files, folder) {
 		return nil
 	}
 	if i := indexBySuffix(".gguf"); i >= 0 && !has("config.json") {
@@ -163,7 +163,22 @@ func findWeights(files []string, folder string) string {
 			return name
 		}
 	}
+	if isCheckpoint(files, folder) {
+		return files[slices.IndexFunc(files, isCheckpointFile)]
+	}
 	return ""
+}
+
+// isCheckpoint reports whether the model in folder is one whose repository has a PyTorch file and
+// no config.json.
+func isCheckpoint(files []string, folder string) bool {
+	return folder == "" && !slices.Contains(files, "config.json") &&
+		slices.ContainsFunc(files, isCheckpointFile)
+}
+
+func isCheckpointFile(name string) bool {
+	ok, _ := path.Match(weights.CheckpointPattern, name) // its only error is a pattern that is none
+	return ok
 }
 
 // fetchModel fetches those of a commit's files that belong to the model in a folder, root. Its own
@@ -357,7 +372,7 @@ func (c *Client) findSnapshot(repo, revision, root string) (dir string, err erro
 		if err != nil {
 			return "", err
 		}
-	} else if !has("config.json") && !has(layaConfig) {
+	} else if !has("config.json") && !has(layaConfig) && !isCheckpoint(files, root) {
 		return missing(path.Join(root, "config.json"))
 	}
 

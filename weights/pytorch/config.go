@@ -18,6 +18,7 @@ const (
 	haltonAnchor   = "last_norm.norm_final.weight"
 	llamagenAnchor = "encoder.conv_blocks.0.res.0.conv1.weight"
 	fairseqAnchor  = "sentence_encoder.embed_tokens.weight"
+	esmcAnchor     = "sequence_head.3.weight" // of ESM-C's first files
 )
 
 // configByAnchor derive config.json, which the networks' authors do not publish or have in another
@@ -29,6 +30,7 @@ var configByAnchor = map[string]func(s *weights.Sizes, args object, o Options) o
 	haltonAnchor:   haltonConfig,
 	llamagenAnchor: llamagenConfig,
 	fairseqAnchor:  fairseqConfig,
+	esmcAnchor:     esmcConfig,
 }
 
 type object = map[string]any
@@ -67,8 +69,8 @@ func (c *Checkpoint) deriveConfig(o Options) (object, error) {
 	}
 	if anchor == "" {
 		return nil, fmt.Errorf("%w, want one named %q (MAGE), %q (SDTT, MDLM), %q (Halton-MaskGIT), "+
-			"%q (LlamaGen's tokenizer) or %q (fairseq's RoBERTa), or a config.json beside it", errUnknown,
-			mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor, fairseqAnchor)
+			"%q (LlamaGen's tokenizer), %q (fairseq's RoBERTa) or %q (ESM-C), or a config.json beside it",
+			errUnknown, mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor, fairseqAnchor, esmcAnchor)
 	}
 	config := configByAnchor[anchor](sizes, c.Args(), o)
 	return config, sizes.Err
@@ -229,5 +231,19 @@ func fairseqConfig(s *weights.Sizes, args object, o Options) object {
 		"max_position_embeddings": s.Dim("sentence_encoder.embed_positions.weight", 2, 0),
 		"vocab_size":              s.Dim(fairseqAnchor, 2, 0),
 		"pad_token_id":            1,
+	}
+}
+
+// esmcConfig has the keys of the later published files of ESM-C. Its heads have 64 numbers in every
+// published size.
+func esmcConfig(s *weights.Sizes, _ object, o Options) object {
+	width := s.Dim("embed.weight", 2, 1)
+	return object{
+		"model_type":    "esmc",
+		"d_model":       width,
+		"n_heads":       checkHeads(s, "network", width, cmp.Or(o.Heads, width/64)),
+		"n_layers":      s.Count("transformer.blocks.", ".attn.layernorm_qkv.1.weight"),
+		"vocab_size":    s.Dim("embed.weight", 2, 0),
+		"mask_token_id": 32,
 	}
 }

@@ -49,10 +49,11 @@ const (
 // not at all, config.json last.
 //
 // src is a PyTorch checkpoint, or a folder of transformers with config.json and pytorch_model.bin
-// or its shards; weights.CompanionFiles are copied. MAGE, SDTT or MDLM, Halton-MaskGIT, LlamaGen's
-// tokenizer and fairseq's RoBERTa are recognised by their tensors, which also give the sizes; any
-// other checkpoint needs a config.json beside it. The state of an optimiser is left out. Of a file
-// with averaged weights too, Options.Weights says which are taken, and config.json what was.
+// or its shards; weights.CompanionFiles are copied. MAGE, SDTT or MDLM, Halton-MaskGIT,
+// LlamaGen's tokenizer, fairseq's RoBERTa and ESM-C are recognised by their tensors, which also
+// give the sizes; any other checkpoint needs a config.json beside it. The state of an optimiser
+// is left out. Of a file with averaged weights too, Options.Weights says which are taken, and
+// config.json what was.
 func Convert(ctx context.Context, src, dir string, o Options) error {
 	if info, err := os.Stat(src); err == nil && info.IsDir() {
 		return convertFolder(ctx, src, dir, o)
@@ -127,8 +128,7 @@ func (c *Checkpoint) listStreams(ctx context.Context) (streams []weights.Stream,
 		}
 		total += int64(t.Numel()) * int64(elementSize(t.DType))
 		if total < 0 || total > maxShared*c.size+maxExpanded {
-			return nil, fmt.Errorf("the tensors have more than %d times the file's %d bytes, and %d more",
-				maxShared, c.size, maxExpanded)
+			return nil, errTooLarge(c.size)
 		}
 		streams = append(streams, weights.Stream{
 			Name:  t.Name,
@@ -141,6 +141,12 @@ func (c *Checkpoint) listStreams(ctx context.Context) (streams []weights.Stream,
 		})
 	}
 	return streams, nil
+}
+
+// errTooLarge is the error of a checkpoint of size bytes whose tensors have many more.
+func errTooLarge(size int64) error {
+	return fmt.Errorf("the tensors have more than %d times the file's %d bytes, and %d more",
+		maxShared, size, maxExpanded)
 }
 
 // cancellableReader ends when its context does, so that an interrupted conversion of many gigabytes

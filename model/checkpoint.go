@@ -1,0 +1,38 @@
+package model
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"unmask/internal/atomicfile"
+	"unmask/weights"
+	"unmask/weights/pytorch"
+)
+
+// openCheckpoint opens a folder without config.json whose weights are a PyTorch file; ok is false
+// if dir is none. What config.json would say is derived from the tensors.
+func openCheckpoint(dir string) (src *Source, ok bool, err error) {
+	files := atomicfile.DirFS(dir)
+	if exists(files, "config.json") {
+		return nil, false, nil
+	}
+	found, err := fs.Glob(files, weights.CheckpointPattern)
+	if err != nil || len(found) == 0 {
+		return nil, false, nil // a pattern of ours, and a folder that cannot be read has no file
+	}
+	if len(found) > 1 {
+		return nil, true, fmt.Errorf("%s: there are %d files %s, want one", dir, len(found),
+			weights.CheckpointPattern)
+	}
+	name := filepath.Join(dir, filepath.FromSlash(found[0]))
+	set, config, err := pytorch.OpenSet(name)
+	if err != nil {
+		return nil, true, err
+	}
+	if config == nil {
+		set.Close()
+		return nil, true, fmt.Errorf("%s: the tensors are of no known network, want ESM-C's", name)
+	}
+	return &Source{Name: dir, Config: config, Set: set, Files: files, dir: dir}, true, nil
+}
