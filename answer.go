@@ -52,9 +52,6 @@ type Answer struct {
 
 	// language is nil where any text is allowed.
 	language *constrain.Language
-
-	// revises says that open tokens may still change.
-	revises bool
 }
 
 // AnswerOf returns the answer of a request that Prepare made q of, for a model of text. It shows
@@ -107,7 +104,6 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 	if grower, ok := samplers.As[samplers.Grower](q.Sampler); ok && spec.Growth != nil {
 		a.maxHole = grower.Growth().New
 	}
-	a.revises = samplers.Is[samplers.Remasker](q.Sampler) || samplers.Is[samplers.Editor](q.Sampler)
 	return a
 }
 
@@ -246,13 +242,10 @@ func (a *Answer) findStopText(text string) (offset int, stopText string) {
 	return offset, stopText
 }
 
-// Settled returns the beginning of a sequence's text that no later step changes. It is "" for
-// samplers that change open tokens.
-func (a *Answer) Settled(tokens []int32) string {
-	if a.revises {
-		return ""
-	}
-	end := a.To + len(tokens) - a.startLength
+// Settled returns the beginning of a sequence's text that no later step changes, given how many of
+// its positions are settled ([generate.Sequence.Settled]).
+func (a *Answer) Settled(tokens []int32, settled int) string {
+	end := min(a.To+len(tokens)-a.startLength, settled)
 	open := a.From
 	for open < end && tokens[open] != a.text.Mask() && !slices.Contains(a.EndTokens, tokens[open]) {
 		open++

@@ -396,7 +396,7 @@ func (c *conversation) generateAnswer(parent context.Context, r generate.Request
 			text = shown.Text
 			cut = shown.Finish == "length"
 		} else {
-			text = view.Settled(q.Tokens)
+			text = view.Settled(q.Tokens, q.Settled)
 		}
 	}
 	progress.Close()

@@ -122,11 +122,13 @@ func sameShown(t *testing.T, url string, m *unmask.Model, r unmask.Request) bool
 	for step, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 1},
 		slices.Values([]generate.Request{q})) {
 		require.NoError(t, err, request)
-		tokens = slices.Clone(step.Sequences[0].Tokens)
-		settled = append(settled, alone.Settled(tokens))
+		q := step.Sequences[0]
+		tokens = slices.Clone(q.Tokens)
+		settled = append(settled, alone.Settled(tokens, q.Settled))
 	}
 	want := alone.Render(tokens)
-	for _, text := range settled {
+	for i, text := range settled {
+		require.True(t, i == 0 || strings.HasPrefix(text, settled[i-1]), "%s: %q", request, settled)
 		require.True(t, strings.HasPrefix(want.Text, text), "%s: %q, then %q", request, text, want.Text)
 	}
 

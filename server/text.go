@@ -92,7 +92,7 @@ func (t *textStream) sendStep(e *engine.Event) error {
 	if t.options.form == streamsDiffusing {
 		update.text = update.form.Render(choice.tokens).Text
 	} else {
-		update.text = choice.unsent(update.form.Settled(choice.tokens))
+		update.text = choice.unsent(update.form.Settled(choice.tokens, e.Settled))
 	}
 	return t.sendUpdate(update, step, nil)
 }

@@ -116,6 +116,9 @@ type Event struct {
 	// Choice is the index of the sequence in Call.Members.
 	Choice int
 
+	// Settled is the number of positions at the beginning that no later step changes.
+	Settled int
+
 	traces.Step
 }
 

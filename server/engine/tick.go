@@ -202,7 +202,7 @@ func (e *Engine) recordStep(m *Member, s *generate.Sequence) {
 	m.Choices = s.Choices
 	m.FilterOverruled = s.FilterOverruled
 
-	event := Event{Choice: m.choice, Step: traces.NewStep(s, e.tokenizer)}
+	event := Event{Choice: m.choice, Settled: s.Settled, Step: traces.NewStep(s, e.tokenizer)}
 	event.Closed = slices.Clone(event.Closed) // the sequence uses its slice again
 	c := m.call
 	e.o.Calls.stats.PositionsOpened(len(s.Opened))
