@@ -58,7 +58,7 @@ what you typed. On an empty line Ctrl-D, or Ctrl-C twice, ends the conversation.
 When the conversation outgrows the model, its oldest turns are no longer sent. The editor counts one
 column for each character, so wide ones, such as Chinese, may be shown in the wrong place while you edit.
 
-` + chatHelp,
+` + formatChatHelp(0),
 		Args: cobra.MaximumNArgs(1),
 		Example: `  unmask chat                                   the demo, which tells small stories
   unmask chat GSAI-ML/LLaDA-8B-Instruct --precision int8
@@ -82,14 +82,33 @@ column for each character, so wide ones, such as Chinese, may be shown in the wr
 	return cmd
 }
 
-const chatHelp = `  /system TEXT   set the system message; without TEXT, remove it
-  /seed N        set the seed of the next answer
-  /sampler RULE  set the sampler, such as semi-ar(hybrid); without RULE, the model's own
-  /again         answer the last message again, with the next seed
-  /new           start a new conversation
-  /save FILE     save the conversation as JSON, for --messages and /load
-  /load FILE     continue a saved conversation
-  /quit          end`
+// chatCommands are the lines that begin with / in a conversation, with what they do.
+var chatCommands = [][2]string{
+	{"/system TEXT", "set the system message; without TEXT, remove it"},
+	{"/seed N", "set the seed of the next answer"},
+	{"/sampler RULE", "set the sampler, such as semi-ar(hybrid); without RULE, the model's own"},
+	{"/again", "answer the last message again, with the next seed"},
+	{"/new", "start a new conversation"},
+	{"/save FILE", "save the conversation as JSON, for --messages and /load"},
+	{"/load FILE", "continue a saved conversation"},
+	{"/quit", "end"},
+}
+
+// formatChatHelp lists the commands of a conversation in lines of at most so many columns, 0 for no
+// bound.
+func formatChatHelp(columns int) string {
+	const indent = 17 // of what a command does
+	var lines []string
+	for _, command := range chatCommands {
+		what := command[1]
+		if columns > 2*indent {
+			what = wrapParagraphs(what, columns-indent)
+		}
+		what = strings.ReplaceAll(what, "\n", "\n"+strings.Repeat(" ", indent))
+		lines = append(lines, fmt.Sprintf("  %-*s%s", indent-2, command[0], what))
+	}
+	return strings.Join(lines, "\n")
+}
 
 // conversation is a chat in a terminal.
 type conversation struct {
@@ -164,10 +183,15 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return c.answerMessages(ctx, func() (string, error) { return readMessage(lines) })
 	}
 	c.interrupts = terminal.NotifyInterrupts(ctx)
-	if out := int(os.Stdout.Fd()); term.IsTerminal(out) {
-		c.columns = func() int { width, _, _ := term.GetSize(out); return width }
+	if term.IsTerminal(int(os.Stdout.Fd())) {
+		c.columns = func() int { return terminalColumns(os.Stdout) }
 	}
-	terminal.Logf("%s. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.", f.model)
+	terminal.LogWrappedf("%s. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.",
+		f.model)
+	if !cmd.Flags().Changed("seed") {
+		terminal.LogWrappedf("The first answer has seed 0, as always without --seed; /seed N sets " +
+			"another.")
+	}
 	return c.answerMessages(ctx, terminal.NewLineEditor(ctx, "> ").ReadMessage)
 }
 
@@ -212,7 +236,7 @@ func readMessage(lines *bufio.Scanner) (message string, err error) {
 func (c *conversation) runCommand(ctx context.Context, name, argument string) error {
 	switch name {
 	case "/help":
-		terminal.Logf("%s", chatHelp)
+		terminal.Log(formatChatHelp(terminalColumns(os.Stderr)))
 	case "/new":
 		c.messages = nil
 		c.dropped = 0
@@ -324,9 +348,9 @@ func (c *conversation) askMessage(ctx context.Context, before []chat.Message,
 	switch {
 	case err != nil:
 	case stopped && len(messages) < len(c.messages):
-		terminal.Logf("the previous answer is kept")
+		terminal.LogWrappedf("the previous answer is kept")
 	case strings.TrimSpace(answer) == "":
-		terminal.Logf("the answer is empty: rephrase the question, or start again with /new")
+		terminal.LogWrappedf("the answer is empty: rephrase the question, or start again with /new")
 	default:
 		c.messages = append(messages, chat.Message{Role: "assistant", Content: answer})
 	}
@@ -349,8 +373,8 @@ func (c *conversation) prepareRequest(ctx context.Context, r *unmask.Request,
 			continue
 		}
 		if err == nil && c.dropped > before {
-			terminal.Logf("the oldest %d messages are no longer sent: the model has no room for them",
-				c.dropped)
+			terminal.LogWrappedf("the oldest %d messages are no longer sent: the model has no room for "+
+				"them", c.dropped)
 		}
 		return q, err
 	}
@@ -417,7 +441,8 @@ func (c *conversation) generateAnswer(parent context.Context, r generate.Request
 	}
 	_, err = fmt.Fprintln(c.out, shown)
 	if cut {
-		terminal.Logf("stopped after %s: --max-tokens allows longer answers", terminal.FormatCount(view.To-view.From, "token"))
+		terminal.LogWrappedf("stopped after %s: --max-tokens allows longer answers",
+			terminal.FormatCount(view.To-view.From, "token"))
 	}
 	return text, stopped, err
 }

@@ -37,7 +37,7 @@ type deviceFlags struct {
 
 // register adds the flags, with a default model.
 func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
-	f.StringVar(&d.model, "model", model,
+	f.StringVarP(&d.model, "model", "m", model,
 		"`MODEL`: demo or demo-image (built in), a directory, org/name[@revision] on the hub, or an "+
 			"exact one such as oracle:markov:length=16,tokens=4")
 	d.registerAs(f)

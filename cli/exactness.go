@@ -46,7 +46,7 @@ core. After an interruption the same command continues.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
 	}
 	s := cmd.Flags()
-	s.StringVar(&f.model, "model", experiments.ExactnessModel,
+	s.StringVarP(&f.model, "model", "m", experiments.ExactnessModel,
 		"exact `MODEL` whose pairs are the same everywhere: oracle:letters:length=N")
 	f.registerCompute(s)
 	f.methodFlags.register(s, "all", "4,8,16,32,64,128")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -39,7 +40,8 @@ func refuseMissing(cmd *cobra.Command) (err error) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		required := slices.Contains(f.Annotations[cobra.BashCompOneRequiredFlag], "true")
 		if err == nil && required && !f.Changed {
-			err = usagef("--%s is missing, want it set", f.Name)
+			_, help := pflag.UnquoteUsage(f)
+			err = usagef("--%s is missing, want %s", f.Name, help)
 		}
 	})
 	return err
@@ -67,9 +69,37 @@ func refuseEmpty(cmd *cobra.Command, args []string) error {
 // addSeedFlag adds --seed.
 func addSeedFlag(f *pflag.FlagSet, seed *uint64, help string) { flags.Seed(f, seed, "seed", help) }
 
+// flagHints are flags of other programs, with the flag and the value that do the same here.
+var flagHints = map[string]string{
+	"port":           "listen 127.0.0.1:PORT",
+	"host":           "listen HOST:8080",
+	"bind":           "listen HOST:8080",
+	"temp":           "temperature",
+	"max-new-tokens": "max-tokens",
+	"n-predict":      "max-tokens",
+	"system-prompt":  "system",
+}
+
+// hintFlag returns the hint for an unknown flag, "" if the command lacks the flag that it names.
+func hintFlag(cmd *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return ""
+	}
+	hint := flagHints[unknown.GetSpecifiedName()]
+	name, _, _ := strings.Cut(hint, " ")
+	if cmd.Flags().Lookup(name) == nil {
+		return ""
+	}
+	return hint
+}
+
 // explainFlagError returns pflag's error about a flag in our words, with the flags that were
 // probably meant.
 func explainFlagError(cmd *cobra.Command, err error) error {
+	if hint := hintFlag(cmd, err); hint != "" {
+		return usagef("%v, did you mean --%s?", err, hint)
+	}
 	if similar := flags.SuggestNames(cmd.Flags(), err); len(similar) > 0 {
 		return usagef("%v, did you mean --%s?", err, strings.Join(similar, " or --"))
 	}

@@ -34,7 +34,7 @@ type imageFlags struct {
 	gif    string
 	scale  int
 	json   bool
-	single bool // --out is a file for one picture
+	single bool // the file has one picture as it is, no sheet
 }
 
 const defaultSheet = "unmask.png"
@@ -45,6 +45,8 @@ func (f *imageFlags) command() *cobra.Command {
 		Use:   "image",
 		Short: "Generate images",
 		Long: `Generate images, onto a contact sheet or into a folder.
+
+With --out FILE.png the file has one picture or, with -n of more, a contact sheet of them.
 
 With --out DIR each image is a file, 000000.png and so on, and DIR/manifest.jsonl has one line per
 image: index, seed, sha256. After any interruption the same command continues; the folder becomes,
@@ -73,7 +75,7 @@ authors' evaluation.`,
 		Args: noArgs,
 		Example: `  unmask image                                 landscapes of the embedded model, to unmask.png
   unmask image --class night --out night.png   one picture
-  unmask image -n 4 --sheet four.png --gif four.gif
+  unmask image -n 4 --out four.png --gif four.gif
   unmask image --model MAGE_DIR -n 50000 --out samples
   unmask image --sampler maskgit --schedule mage --steps 20
   unmask image --inpaint photo.png --mask hole.png
@@ -97,7 +99,7 @@ func (f *imageFlags) registerFlags(s *pflag.FlagSet) {
 	f.n = 9
 	n.Usage = "number of images"
 	s.StringVar(&f.out, "out", "", "write the images to this `DIR`, or continue it; "+
-		"a FILE.png has one image")
+		"a FILE.png has one image or, with -n, a contact sheet")
 	s.StringVar(&f.sheet, "sheet", "",
 		"contact sheet of the first 64 images, a PNG `FILE` (default "+defaultSheet+" without --out)")
 	flags.Int(s, &f.scale, param.Param{
@@ -118,7 +120,7 @@ func (f *imageFlags) registerFlags(s *pflag.FlagSet) {
 
 // run makes the images: with workers, if a hub is open, and then what is missing here.
 func (f *imageFlags) run(ctx context.Context, set *pflag.FlagSet) error {
-	if err := f.setSingleFile(set); err != nil {
+	if err := f.setPictureFile(set); err != nil {
 		return err
 	}
 	overrides, err := f.readOverrides(set)
@@ -146,23 +148,22 @@ func (f *imageFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 			return err
 		}
 	}
-	return f.makePictures(ctx, j, s)
+	if err := f.makePictures(ctx, j, s); err != nil {
+		return err
+	}
+	noteSeed(set)
+	return nil
 }
 
-// setSingleFile makes --out FILE.png mean one picture in that file.
-func (f *imageFlags) setSingleFile(flags *pflag.FlagSet) error {
+// setPictureFile makes --out FILE.png mean one picture in that file or, with -n of more, a contact
+// sheet in it.
+func (f *imageFlags) setPictureFile(flags *pflag.FlagSet) error {
 	switch ext := strings.ToLower(filepath.Ext(f.out)); ext {
 	case ".png":
 	case ".jpg", ".jpeg", ".gif", ".webp":
-		return usagef("--out is %s, want FILE.png for one picture, or a DIR", param.Quote(f.out))
+		return usagef("--out is %s, want FILE.png, or a DIR", param.Quote(f.out))
 	default:
 		return nil
-	}
-	switch {
-	case !flags.Changed("n"):
-		f.n = 1
-	case f.n != 1:
-		return usagef("--out is %s with -n %d, want -n 1, or a DIR", param.Quote(f.out), f.n)
 	}
 	if f.sheet != "" || f.Hub.Enabled() || !f.Shard.Whole() {
 		return usagef("--out is %s with --sheet, --shard or --hub, want a DIR", param.Quote(f.out))
@@ -170,7 +171,10 @@ func (f *imageFlags) setSingleFile(flags *pflag.FlagSet) error {
 	if err := checkFile("--out", f.out); err != nil {
 		return err
 	}
-	f.single = true
+	if !flags.Changed("n") {
+		f.n = 1
+	}
+	f.single = f.n == 1
 	f.sheet = f.out
 	f.out = ""
 	return nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"unmask/cli/flags"
@@ -63,6 +64,35 @@ func (f pipeTolerant) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return n, err
+}
+
+// terminalColumns returns the width of a terminal, 0 of what is none.
+func terminalColumns(f *os.File) int {
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// wrappingWriter writes whole texts to standard output, in lines that fit the terminal.
+type wrappingWriter struct{}
+
+// Write implements io.Writer.
+func (wrappingWriter) Write(p []byte) (int, error) {
+	columns := terminalColumns(os.Stdout)
+	if columns == 0 {
+		return stdout.Write(p)
+	}
+	_, err := io.WriteString(stdout, terminal.WrapText(string(p), columns))
+	return len(p), err
+}
+
+// noteSeed says on a terminal that a run had the seed that all runs have without --seed.
+func noteSeed(set *pflag.FlagSet) {
+	if !set.Changed("seed") && term.IsTerminal(int(os.Stderr.Fd())) {
+		terminal.LogWrappedf("seed 0 was used, as always without --seed; --seed 1 gives another result")
+	}
 }
 
 // writeStdout writes a whole text to standard output.

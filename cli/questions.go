@@ -221,6 +221,7 @@ func (f *questionFlags) run(ctx context.Context) error {
 
 // writeCalibration writes temperatures to --out, or to standard output.
 func (f *questionFlags) writeCalibration(c decide.Calibration) error {
+	logNotes(c.Note())
 	data, err := json.MarshalIndent(c, "", " ")
 	if err != nil {
 		return err

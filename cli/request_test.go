@@ -103,7 +103,8 @@ func TestFlagsPrepareTheSame(t *testing.T) {
 		r.Suffix, r.MaxTokens, r.Tokens, r.Index, r.Tools, r.Calls = "", 0, nil, 0, nil, nil
 		var f textFlags
 		set := f.command().Flags()
-		over, err := read(set, arguments(t, dir, r), f.readOverrides, f.Text.Check)
+		over, err := read(set, arguments(t, dir, r), f.readOverrides,
+			func(s flags) error { return f.Text.Check(t.Context(), s) })
 		var q generate.Request
 		if err == nil {
 			filled, failed := f.buildRequest(m, over)

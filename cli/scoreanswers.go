@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
+
+	"golang.org/x/term"
 
 	"unmask"
 	"unmask/cli/terminal"
@@ -76,6 +79,11 @@ func (f *scoreFlags) scoreAnswers(ctx context.Context) error {
 		}
 	}
 	logNotes(m.TemplateNote(conversations...))
+	if !f.json && term.IsTerminal(int(os.Stdout.Fd())) {
+		if err := printLine("question\tlog p\terror\ttokens\tbest\tanswer"); err != nil {
+			return err
+		}
+	}
 	progress := terminal.NewProgress("passes", int64(total))
 	defer progress.Close()
 	for i, q := range questions {

@@ -57,12 +57,15 @@ func newServe() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	s := cmd.Flags()
-	s.StringArrayVar(&f.models, "model", []string{demoText, demoImage, demoChat},
+	s.StringArrayVarP(&f.models, "model", "m", []string{demoText, demoImage, demoChat},
 		"`MODEL` to serve, or NAME=MODEL; may be repeated")
 	s.StringToStringVar(&f.kinds, "as", nil, "`NAME=KIND`: read NAME's files as this kind of model, "+
 		"whatever config.json says; may be repeated")
 	s.StringToStringVar(&f.calibrationFiles, "calibration", nil, "`NAME=FILE`: the file of unmask decide --calibrate "+
 		"with the temperatures of NAME's answers to typed questions; may be repeated")
+	for _, name := range []string{"as", "calibration"} {
+		s.Lookup(name).DefValue = "" // help would show an empty map
+	}
 	f.registerCompute(s)
 	s.StringVar(&f.listen.Address, "listen", "127.0.0.1:8080", "`ADDRESS` of the API and the page")
 	s.StringVar(&f.keys, "keys", "", "`FILE` of lines NAME:KEY, mode 0600, read again after SIGHUP; "+

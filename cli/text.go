@@ -41,6 +41,7 @@ func (f *textFlags) command() *cobra.Command {
 		Args:  textArg("prompt"),
 		Example: `  unmask text                                  a sample of the embedded model
   unmask text "Once upon a time"               the same as --prompt
+  echo "Once upon a time" | unmask text        the same again
   unmask text --infill "Once upon a time there[3] girl named Lily."
   unmask text --prompts prompts.jsonl --json --out samples.jsonl
   unmask text --model org/name --chat "What is the capital of France?"
@@ -79,7 +80,10 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Text.Check(cmd.Flags()); err != nil {
+	if err := f.Text.Check(ctx, cmd.Flags()); err != nil {
+		return err
+	}
+	if err := f.Text.ReadPiped(ctx, cmd.Flags()); err != nil {
 		return err
 	}
 	if f.Inputs != nil && !cmd.Flags().Changed("n") {
@@ -97,8 +101,11 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	stdoutOrPipe := io.Writer(stdout)
+	if !f.json {
+		stdoutOrPipe = wrappingWriter{}
+	}
 	if f.Trace != "" {
-		stdoutOrPipe = pipeTolerant{stdout}
+		stdoutOrPipe = pipeTolerant{stdoutOrPipe}
 	}
 	out, err := outputs.NewTexts(outputs.TextOptions{
 		To:      stdoutOrPipe,
@@ -113,6 +120,9 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	err = f.generateTexts(ctx, cmd, overrides, out)
 	err = outputs.RunError(err, wrapError("--out", out.Close(err)))
+	if err == nil && f.Inputs == nil { // inputs may have seeds of their own
+		noteSeed(cmd.Flags())
+	}
 	if f.out == "" {
 		return err
 	}
@@ -123,6 +133,9 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 func (f *textFlags) generateTexts(ctx context.Context, cmd *cobra.Command,
 	overrides generate.Overrides, out *outputs.Texts) error {
 	if cmd.Flags().Changed("chat") || cmd.Flags().Changed("messages") {
+		if f.model == demoText && cmd.Flags().Changed("model") {
+			terminal.Logf("note: demo has no chat template: %s answers", demoChat)
+		}
 		f.replaceDemo(demoChat)
 	}
 	m, err := f.loadText(ctx)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"unmask/internal/atomicfile"
 	"unmask/internal/jsonline"
@@ -77,6 +78,25 @@ func Calibrate(answers []LabelledAnswer) Calibration {
 		}
 	}
 	return calibration
+}
+
+// Note returns a note about kinds whose temperature is at a bound of what Calibrate searches: their
+// answers say nothing about what is right, or are right without exception. It is "" without any.
+func (c Calibration) Note() string {
+	const margin = 1.01 // the search ends close to a bound, not on it
+	var kinds []string
+	for _, kind := range Kinds {
+		t := c[kind].Temperature
+		if t > 0 && (t < minTemperature*margin || t > maxTemperature/margin) {
+			kinds = append(kinds, string(kind))
+		}
+	}
+	if kinds == nil {
+		return ""
+	}
+	return fmt.Sprintf("the temperature of %s is at the end of what is searched, %v to %v: the model "+
+		"does not tell right from wrong there, or always does", strings.Join(kinds, ", "),
+		minTemperature, maxTemperature)
 }
 
 // ReadCalibration reads a file with the JSON of what Calibrate returned.

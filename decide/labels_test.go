@@ -238,3 +238,13 @@ func TestCalibrate(t *testing.T) {
 	require.InDelta(t, 0.5, q.Accuracy, 1e-12)
 	require.Zero(t, MeasureQuality(nil, 1)) // JSON has no NaN
 }
+
+// A temperature at the end of what is searched is said: it is no fit.
+func TestCalibrationNotesItsBounds(t *testing.T) {
+	right := LabelledAnswer{Boolean, []float64{0, 1}, 1}
+	wrong := LabelledAnswer{Boolean, []float64{0, 1}, 0}
+	require.Contains(t, Calibrate([]LabelledAnswer{right, right}).Note(), "temperature of boolean")
+	require.Contains(t, Calibrate([]LabelledAnswer{wrong, wrong}).Note(), "temperature of boolean")
+	require.Empty(t, Calibrate([]LabelledAnswer{right, right, wrong}).Note())
+	require.Empty(t, Calibration{}.Note())
+}

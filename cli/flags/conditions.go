@@ -36,7 +36,7 @@ func (f *Images) Register(s *pflag.FlagSet) {
 	registerTokenFlags(s, &f.ban, &f.bias, "ids of the codebook such as 3,17")
 	s.StringArrayVar(&f.classes, "class", nil,
 		"`CLASS` to draw, a number or a name such as \"golden retriever\"; may be repeated")
-	s.StringArrayVar(&f.promptTexts, "prompt", nil, "`TEXT` to draw; may be repeated")
+	s.StringArrayVarP(&f.promptTexts, "prompt", "p", nil, "`TEXT` to draw; may be repeated")
 	s.StringVar(&f.prompts, "prompts", "", "`FILE` of prompts or classes, one a line, or JSONL of "+
 		"objects with prompt or class; - reads standard input")
 	s.StringVar(&f.negative, "negative", "",

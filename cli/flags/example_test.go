@@ -22,7 +22,7 @@ func Example() {
 	if err := set.Parse([]string{"--infill", "ab[5]c", "--ban", "2"}); err != nil {
 		panic(err)
 	}
-	if err := text.Check(set); err != nil {
+	if err := text.Check(context.Background(), set); err != nil {
 		panic(err)
 	}
 	request, err := text.Request(m, nil)

@@ -4,13 +4,17 @@
 package flags
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"unmask"
+	"unmask/cli/terminal"
 	"unmask/internal/atomicfile"
 	"unmask/internal/fasta"
 	"unmask/param"
@@ -101,9 +105,17 @@ func readInputs(name string) ([]unmask.Input, error) {
 	return list, Wrap(name, atomicfile.WithoutPath(err))
 }
 
-// readStdin reads the text on standard input, without the newline at its end.
-func readStdin() (string, error) {
-	data, err := io.ReadAll(io.LimitReader(os.Stdin, tokenizers.MaxText+2))
+// readStdin reads the text on standard input, without the newline at its end. Where no byte comes
+// within a second it says that it waits. It returns when the context ends.
+func readStdin(ctx context.Context) (string, error) {
+	in := bufio.NewReader(terminal.Stdin{Context: ctx})
+	note := time.AfterFunc(time.Second, func() {
+		terminal.Log("waiting for a prompt on standard input, to its end; </dev/null gives none")
+	})
+	_, _ = in.Peek(1) // ReadAll returns its error
+	note.Stop()
+
+	data, err := io.ReadAll(io.LimitReader(in, tokenizers.MaxText+2))
 	if err != nil {
 		return "", Wrap("standard input", atomicfile.WithoutPath(err))
 	}

@@ -1,6 +1,8 @@
 package flags
 
 import (
+	"context"
+	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -40,8 +42,9 @@ func (t *Text) Register(f *pflag.FlagSet) {
 	t.Constraints.Register(f)
 	Length(f, &t.Length)
 	MaxTokens(f, &t.MaxTokens)
-	f.StringVar(&t.prompt, "prompt", "",
-		"text that every sample begins with; - reads it from standard input")
+	f.StringVarP(&t.prompt, "prompt", "p", "",
+		"text that every sample begins with; - reads it from standard input, as a pipe or a file there "+
+			"is read without such a flag")
 	f.StringVar(&t.infill, "infill", "",
 		`text with holes, [N] for N tokens, such as "Once upon a time there[3] girl named Lily."`)
 	f.StringVar(&t.prompts, "prompts", "",
@@ -93,14 +96,31 @@ func MaxTokens(f *pflag.FlagSet, tokens *int) {
 	})
 }
 
+// ReadPiped takes what a pipe or a file on standard input has as the prompt, if no flag says what
+// texts begin with. Other kinds of standard input are left alone: nobody may ever write to a
+// terminal or to the socket that a program gives its children.
+func (t *Text) ReadPiped(ctx context.Context, f *pflag.FlagSet) (err error) {
+	for _, name := range []string{"prompt", "infill", "prompts", "tokens-in", "chat", "messages"} {
+		if f.Changed(name) {
+			return nil
+		}
+	}
+	in, err := os.Stdin.Stat()
+	if err != nil || !in.Mode().IsRegular() && in.Mode()&os.ModeNamedPipe == 0 {
+		return nil
+	}
+	t.prompt, err = readStdin(ctx)
+	return err
+}
+
 // Check returns an error for flags that exclude each other, and reads standard input and --prompts
 // if needed.
-func (t *Text) Check(f *pflag.FlagSet) (err error) {
+func (t *Text) Check(ctx context.Context, f *pflag.FlagSet) (err error) {
 	for _, text := range []*string{&t.prompt, &t.infill} {
 		if *text != "-" {
 			continue
 		}
-		*text, err = readStdin()
+		*text, err = readStdin(ctx)
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,16 @@ func Logf(format string, args ...any) {
 	fmt.Fprintln(os.Stderr, EscapeControls(fmt.Sprintf(format, args...)))
 }
 
+// LogWrappedf is Logf in lines that fit the terminal, if standard error is one.
+func LogWrappedf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	width, _, err := term.GetSize(int(os.Stderr.Fd()))
+	if err == nil && width > 0 {
+		text = WrapText(text, width)
+	}
+	Log(text)
+}
+
 // FormatCount returns a number with its noun: 1 image, 2 images.
 func FormatCount(n int, noun string) string {
 	if n != 1 {
@@ -38,6 +48,9 @@ type Progress struct {
 	// total is -1 if it is unknown.
 	total int64
 	done  int64
+
+	// loggedDone is the work in the last line.
+	loggedDone int64
 
 	startedAt time.Time
 
@@ -106,11 +119,17 @@ func (p *Progress) Set(done int64) {
 			p.bar.Describe(p.label + timeLeft(p.done, p.total, time.Since(p.startedAt)))
 		}
 		p.bar.Set64(done)
-	case time.Since(p.updatedAt) >= LineInterval:
+		p.returnCursor()
+	case done != p.loggedDone && time.Since(p.updatedAt) >= LineInterval:
 		p.updatedAt = time.Now()
+		p.loggedDone = done
 		Log(progressLine(p.label, p.done, p.total, time.Since(p.startedAt)))
 	}
 }
+
+// returnCursor moves to the start of the bar's line: the ^C that a terminal prints behind a bar of
+// its whole width would go on to the next line, and Close would clear that one.
+func (p *Progress) returnCursor() { fmt.Fprint(os.Stderr, "\r") }
 
 // progressLine returns a line of progress: "steps: 3 of 32, 12s left".
 func progressLine(label string, done, total int64, took time.Duration) string {

@@ -32,3 +32,18 @@ func TestTimeLeftOfHugeSizes(t *testing.T) {
 	})
 	require.Empty(t, timeLeft(1, math.MaxInt64, time.Minute))
 }
+
+// Where there is no bar, a line comes only when something was done since the last one.
+func TestLinesOfProgressMove(t *testing.T) {
+	p := &Progress{label: "steps", total: 9}
+	for _, done := range []int64{0, 1, 1} {
+		p.Set(done)
+	}
+	require.Equal(t, int64(1), p.loggedDone)
+	logged := p.updatedAt
+	p.updatedAt = time.Time{}
+	p.Set(1)
+	require.Zero(t, p.updatedAt, "nothing moved")
+	p.Set(2)
+	require.True(t, p.updatedAt.After(logged))
+}
