@@ -39,11 +39,12 @@ func newDecide() *cobra.Command {
 		Use:   "decide",
 		Short: "Answer typed questions in one pass each",
 		Long: `Answer yes or no, one of some options, or a level of a scale, with probabilities. The options
-are letters in a prompt that ends in one mask; Laya's networks have a head for such questions instead.
+are letters in a prompt that ends in one mask. A model that would write no letter there is asked again:
+p is then that of an option as its whole answer. Laya's networks have a head for such questions instead.
 
 --question is about the text in --state, a file or - for standard input; --options makes it a choice,
 --levels a scale. One line is printed for each option: p and its name, tab-separated. A note says if the
-options together have little probability: the model was not made for such questions then.
+options together have little probability: the model would answer in other words then.
 
 A line of --inputs FILE.jsonl is a request of /v1/systemone, {"state": ..., "questions": {NAME:
 {"type": "noul", "choice" or "score", "instructions": ..., "criteria": ...}}}, and may have a "name". A
@@ -71,6 +72,9 @@ error and accuracy before and after to --out, for --calibration.`,
 	flag.StringVar(&f.calibrate, "calibrate", "", "`FILE`.jsonl of states, questions and right answers")
 	flag.StringVar(&f.calibration, "calibration", "", "`FILE` that --calibrate wrote")
 	flag.StringVar(&f.out, "out", "", "`FILE` for the result of --calibrate; by default standard output")
+	flag.StringVar((*string)(&f.askOptions.Form), "by", "", "ask by letters of listed options, or by "+
+		"whole answers: `letters` or answers; by default letters, and answers where those have "+
+		"less than 10 % of the model's probability")
 	flag.BoolVar(&f.json, "json", false, "print the answer to --question as JSON")
 	return cmd
 }
@@ -83,6 +87,8 @@ func (f *questionFlags) checkFlags() error {
 		return usagef("%d of --question, --inputs and --calibrate, want one of them", sources)
 	case f.question != "" && f.state == "":
 		return usagef("--state is missing, want a FILE that --question is about")
+	case f.askOptions.Form.Check() != nil:
+		return flagMistake(f.askOptions.Form.Check())
 	case f.options != nil && f.levels != nil:
 		return usagef("--options and --levels together, want one of them")
 	case f.question == "" && (f.state != "" || f.options != nil || f.levels != nil || f.json):
@@ -232,10 +238,6 @@ func (f *questionFlags) writeCalibration(c decide.Calibration) error {
 	return printWritten(atomicfile.Put(f.out, append(data, '\n')), f.out)
 }
 
-// smallMass is the probability of all options together below which a note is printed: the model
-// would have written something else than one of them.
-const smallMass = 0.1
-
 // printAnswers prints the answers of a line.
 func (f *questionFlags) printAnswers(line *questionLine, answers []decide.Answer) error {
 	if f.json || f.inputs != "" {
@@ -250,9 +252,12 @@ func (f *questionFlags) printAnswers(line *questionLine, answers []decide.Answer
 	}
 	a := &answers[0]
 	logNotes(a.Notes...)
-	if a.Mass < smallMass {
-		terminal.Logf("note: the model gives these options only %.2g %% of its probability: it was not "+
-			"made for such questions", 100*a.Mass)
+	if a.Form == decide.WholeAnswers && f.askOptions.Form == "" {
+		terminal.Logf("note: asked by whole answers: letters have little of the model's probability")
+	}
+	if a.Mass < decide.MinMass {
+		terminal.Logf("note: the model gives these options only %.2g %% of its probability: it would "+
+			"answer in other words", 100*a.Mass)
 	}
 	for i, p := range a.P {
 		name := []string{"false", "true"}[i%2]

@@ -18,7 +18,12 @@ import (
 // without waiting for a turn.
 type Options struct {
 	Calibration Calibration
-	Turn        model.Turn
+
+	// Form is how models of text are asked. "" means by letters, and again by whole answers where
+	// the letters have a mass of less than MinMass. Laya's networks have a form of their own.
+	Form Form
+
+	Turn model.Turn
 }
 
 // Answer is a model's answer to a question. Its slices have one element for each option.
@@ -33,9 +38,13 @@ type Answer struct {
 	// networks report what their own program defines: 1-entropy/ln n, or the larger p of a Boolean.
 	Confidence float64
 
-	// Mass is the probability of all options together at the mask, the least over the passes of the
-	// question (LabelScores.LogP says among which outcomes). A low one says that the prompt does not
-	// suit the model. It is 1 for a network that has no other outcomes.
+	// Form is how the question was asked; "" by a network's head for questions.
+	Form Form
+
+	// Mass is the probability of all options together: of letters at the mask, the least over the
+	// passes of the question (LabelScores.LogP says among which outcomes); of whole answers the sum
+	// over their texts, which may have different lengths. A low one says that the model would have
+	// answered something else. It is 1 for a network that has no other outcomes.
 	Mass float64
 
 	// Act is the probability that acting on the answer is right. Only Laya's networks have it.
@@ -99,6 +108,9 @@ type asker struct {
 func Ask(ctx context.Context, m *unmask.Model, state State, questions []Question,
 	o Options) ([]Answer, error) {
 	if err := o.Calibration.Check(); err != nil {
+		return nil, err
+	}
+	if err := o.Form.Check(); err != nil {
 		return nil, err
 	}
 	for i := range questions {
@@ -170,17 +182,40 @@ type prompt struct {
 	pair     []int
 }
 
-// askText asks by prompts whose options are letters. The prompts of all questions with few options
-// go through the model together; each question with many options takes rounds of its own.
+// askText asks a model of text, in the form of the options.
 func (a *asker) askText(ctx context.Context) error {
 	_, err := a.m.Chat()
 	a.chat = err == nil
 
+	if a.Form != WholeAnswers {
+		if err := a.askLetters(ctx); err != nil {
+			return err
+		}
+	}
+	for i := range a.questions {
+		var err error
+		switch {
+		case a.Form == WholeAnswers:
+			err = a.askWholeAnswers(ctx, i)
+		case a.Form == "" && a.answers[i].Mass < MinMass:
+			err = a.askAgain(ctx, i)
+		}
+		if err != nil {
+			return inQuestion(i, err)
+		}
+	}
+	return nil
+}
+
+// askLetters asks by prompts whose options are letters. The prompts of all questions with few
+// options go through the model together; each question with many options takes rounds of its own.
+func (a *asker) askLetters(ctx context.Context) error {
 	var prompts []prompt
 	for i := range a.questions {
 		if len(a.questions[i].optionTexts()) <= maxLetters {
 			prompts = append(prompts, prompt{question: i})
 		}
+		a.answers[i].Form = Letters
 		a.answers[i].Mass = math.Inf(1)
 	}
 	scores, err := a.scorePrompts(ctx, prompts)

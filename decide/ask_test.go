@@ -64,10 +64,10 @@ func TestAsk(t *testing.T) {
 	for name, m := range map[string]*unmask.Model{"text": text, "chat": chat, "encoder": bert(t)} {
 		t.Run(name, func(t *testing.T) {
 			state := State{Text: "It is."}
-			all, err := Ask(t.Context(), m, state, list, Options{})
+			all, err := Ask(t.Context(), m, state, list, Options{Form: Letters})
 			require.NoError(t, err)
 			for i := range list {
-				alone, err := Ask(t.Context(), m, state, list[i:i+1], Options{})
+				alone, err := Ask(t.Context(), m, state, list[i:i+1], Options{Form: Letters})
 				require.NoError(t, err)
 				require.Equal(t, alone[0], all[i])
 				a := all[i]
@@ -98,7 +98,7 @@ func TestAsk(t *testing.T) {
 					require.InDeltaSlice(t, nn.Probabilities(own, 1), a.P, 1e-9)
 				}))
 			}
-			half, err := Ask(t.Context(), m, state, list, Options{Calibration: Calibration{
+			half, err := Ask(t.Context(), m, state, list, Options{Form: Letters, Calibration: Calibration{
 				Choice: {Temperature: 2}}})
 			require.NoError(t, err)
 			require.Equal(t, all[0].P, half[0].P)
@@ -113,7 +113,8 @@ func TestOrders(t *testing.T) {
 	back := q
 	back.Options = slices.Clone(q.Options)
 	slices.Reverse(back.Options)
-	a, err := Ask(t.Context(), bert(t), State{Text: "ab"}, []Question{q, back}, Options{})
+	a, err := Ask(t.Context(), bert(t), State{Text: "ab"}, []Question{q, back},
+		Options{Form: Letters})
 	require.NoError(t, err)
 	slices.Reverse(a[1].P)
 	require.InDeltaSlice(t, a[0].P, a[1].P, 1e-6)

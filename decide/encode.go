@@ -53,31 +53,38 @@ func (a *asker) encodeState(state string, p prompt) (e encoded, err error) {
 		fmt.Fprintf(&b, "\n%c. %s", 'A'+i, text)
 	}
 	b.WriteString("\n\nAnswer with the letter of one option.")
+	return a.encodeText(b.String(), letter(0))
+}
 
+// encodeText returns the tokens of a prompt, through the chat template if there is one, with an
+// answer.
+func (a *asker) encodeText(text, answer string) (e encoded, err error) {
 	request := unmask.Request{}
 	if a.chat {
-		messages, err := json.Marshal([]map[string]string{{"role": "user", "content": b.String()}})
+		messages, err := json.Marshal([]map[string]string{{"role": "user", "content": text}})
 		if err != nil {
 			return e, err
 		}
 		request.Messages = messages
 	} else {
-		b.WriteString("\nAnswer:")
-		request.Prompt = b.String()
+		text += "\nAnswer:"
+		request.Prompt = text
 	}
-	e.textBytes = b.Len()
-	e.tokens, e.from, e.to, err = a.m.TokensWithAnswer(request, a.letter(0), nil)
+	e.textBytes = len(text)
+	e.tokens, e.from, e.to, err = a.m.TokensWithAnswer(request, a.afterPrompt(answer), nil)
 	return e, err
 }
 
-// letter returns the text of the i-th letter after a prompt: without a chat template, a space
-// stands before it.
-func (a *asker) letter(i int) string {
-	letter := string(rune('A' + i))
+// letter returns the i-th letter.
+func letter(i int) string { return string(rune('A' + i)) }
+
+// afterPrompt returns an answer as it follows a prompt: without a chat template, a space stands
+// before it.
+func (a *asker) afterPrompt(answer string) string {
 	if a.chat {
-		return letter
+		return answer
 	}
-	return " " + letter
+	return " " + answer
 }
 
 // maskAnswer returns the tokens of a prompt with a mask in place of its answer.
@@ -105,7 +112,7 @@ func (a *asker) encodeLetters(n int) ([][]int32, error) {
 		short.Prompt = ""
 	}
 	for i := len(a.letters); i < n; i++ {
-		tokens, from, to, err := a.m.TokensWithAnswer(short, a.letter(i), nil)
+		tokens, from, to, err := a.m.TokensWithAnswer(short, a.afterPrompt(letter(i)), nil)
 		if err != nil {
 			return nil, err
 		}

@@ -328,6 +328,7 @@ func ValueText(value json.RawMessage) (text string, err error) {
 
 // AnswerInfo reports how an answer was made.
 type AnswerInfo struct {
+	By     Form     `json:"by,omitempty"`
 	Mass   float64  `json:"mass"`
 	Passes int      `json:"passes"`
 	Act    *float64 `json:"act_probability,omitempty"`
@@ -340,6 +341,7 @@ type AnswerInfo struct {
 // Info returns what an answer has beside its probabilities.
 func (a *Answer) Info() AnswerInfo {
 	return AnswerInfo{
+		By:          a.Form,
 		Mass:        a.Mass,
 		Passes:      a.Passes,
 		Act:         a.Act,
