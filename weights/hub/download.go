@@ -20,6 +20,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"unmask/internal/atomicfile"
+	"unmask/internal/diskspace"
 	"unmask/internal/memory"
 )
 
@@ -27,6 +28,13 @@ const (
 	lockPoll    = 50 * time.Millisecond
 	newProgress = 1 << 20 // bytes from which an attempt counts as progress
 )
+
+// maxUnstated bounds a file whose length the server does not say, in bytes. The Hub says it of all
+// its files, so this is for mirrors, and their small files.
+var maxUnstated int64 = 1 << 30
+
+// freeBytes returns the bytes that may still be written where a path is.
+var freeBytes = diskspace.Free
 
 // fetchFile downloads one file of a commit, unless it is there. Errors name the file.
 func (c *Client) fetchFile(ctx context.Context, repo, commit, file string,
@@ -135,6 +143,9 @@ type download struct {
 	file     string // in the repository, for errors and progress
 	blob     string // path of the finished file
 	progress func(Progress)
+
+	// most is the largest number of bytes that the unfinished file has had.
+	most int64
 }
 
 // fetch downloads to blob.incomplete, checks, and renames. A wrong hash may come from the rest of
@@ -142,6 +153,7 @@ type download struct {
 func (d *download) fetch(ctx context.Context) error {
 	incomplete := d.blob + ".incomplete"
 	for isLast := false; ; isLast = true {
+		d.most = 0
 		err := d.client.retry(ctx, func() (bool, error) { return d.attempt(ctx, incomplete) })
 		if err != nil {
 			return err
@@ -166,8 +178,8 @@ func (d *download) fetch(ctx context.Context) error {
 	return atomicfile.SyncDir(filepath.Dir(d.blob))
 }
 
-// attempt requests the missing bytes and appends them. It reports whether it received enough to
-// count as progress.
+// attempt requests the missing bytes and appends them. It reports whether the file has enough more
+// than ever before to count as progress: the same bytes again are none.
 func (d *download) attempt(ctx context.Context, incomplete string) (progress bool, err error) {
 	f, err := os.OpenFile(incomplete, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -186,6 +198,10 @@ func (d *download) attempt(ctx context.Context, incomplete string) (progress boo
 	}
 	if have == d.size {
 		return false, nil
+	}
+	d.most = max(d.most, have)
+	if err := d.checkRoom(d.size - have); err != nil {
+		return false, err
 	}
 
 	ctx, alive, stop := d.client.watchSilence(ctx)
@@ -219,8 +235,28 @@ func (d *download) attempt(ctx context.Context, incomplete string) (progress boo
 		return false, permanentError{fmt.Errorf("the server announces %d bytes, missing are %d of %d",
 			resp.ContentLength, d.size-have, d.size)}
 	}
-	received, err := d.appendBody(f, resp.Body, have, alive)
-	return received >= newProgress, causeOf(ctx, err)
+	if err := d.checkRoom(resp.ContentLength); err != nil {
+		return false, err
+	}
+	bound := d.size
+	if bound < 0 && resp.ContentLength >= 0 {
+		bound = have + resp.ContentLength
+	}
+	received, err := d.appendBody(f, resp.Body, have, bound, alive)
+	progress = have+received-d.most >= newProgress
+	d.most = max(d.most, have+received)
+	return progress, causeOf(ctx, err)
+}
+
+// checkRoom returns an error if the disk has no room for so many bytes more; below 0 the server
+// does not say how many there are.
+func (d *download) checkRoom(missing int64) error {
+	free, known := freeBytes(d.client.Cache)
+	if !known || missing <= free {
+		return nil
+	}
+	return permanentError{fmt.Errorf("the download has %d bytes more, and %d are free in %s", missing,
+		free, d.client.Cache)}
 }
 
 // emptyFile empties the file, for a download from the start.
@@ -249,17 +285,22 @@ func (d *download) checkRange(header string, have int64) error {
 }
 
 // appendBody appends the body to f, which has `have` bytes, and returns the bytes received. It
-// calls alive for each piece.
-func (d *download) appendBody(f *os.File, body io.Reader, have int64,
+// calls alive for each piece. The file has at most bound bytes; below 0 the server does not say how
+// many, and maxUnstated is the bound.
+func (d *download) appendBody(f *os.File, body io.Reader, have, bound int64,
 	alive func()) (received int64, err error) {
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := body.Read(buf)
 		if n > 0 {
 			alive()
-			if d.size >= 0 && have+received+int64(n) > d.size {
+			after := have + received + int64(n)
+			if bound >= 0 && after > bound {
 				return received, permanentError{fmt.Errorf("the server sends more than the %d bytes it "+
-					"announced", d.size)}
+					"announced", bound)}
+			}
+			if bound < 0 && after > maxUnstated {
+				return received, dropUnstated(f)
 			}
 			if _, err := f.Write(buf[:n]); err != nil {
 				return received, permanentError{err}
@@ -280,6 +321,15 @@ func (d *download) appendBody(f *os.File, body io.Reader, have int64,
 			return received, err
 		}
 	}
+}
+
+// dropUnstated empties a file that no server ever said the length of, and returns why.
+func dropUnstated(f *os.File) error {
+	if err := emptyFile(f); err != nil {
+		return err
+	}
+	return permanentError{fmt.Errorf("the server announces no length and sends more than %d bytes",
+		maxUnstated)}
 }
 
 // hashError is the error of a file whose content does not match its etag.

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -267,7 +268,7 @@ func TestPullRefusesBadServers(t *testing.T) {
 		{"size too large", set("X-Linked-Size", "50001"), nil,
 			"announces 50000 bytes, missing are 50001 of 50001"},
 		{"size is enormous", set("X-Linked-Size", "9223372036854775807"), nil,
-			"announces 50000 bytes"},
+			"the download has 9223372036854775807 bytes more, and "},
 		{"size is negative", set("X-Linked-Size", "-1"), nil, `size is "-1"`},
 		{"more than announced", nil, body(func(w http.ResponseWriter, d string) {
 			w.(http.Flusher).Flush() // no Content-Length
@@ -303,6 +304,94 @@ func TestPullRefusesBadServers(t *testing.T) {
 			_, err = client.Find(repo, "")
 			require.ErrorIs(t, err, ErrNotCached)
 		})
+	}
+}
+
+// The same bytes again are no progress, however many: attempts end. Bytes beyond those that are
+// there are, so a long download may be interrupted any number of times.
+func TestProgressIsBytesBeyondThoseThere(t *testing.T) {
+	const pieces = 6
+	for _, goesOn := range []bool{false, true} {
+		h := newHub(t)
+		data := strings.Repeat("x", pieces*newProgress)
+		h.trees[commitA]["model.safetensors"] = data
+		h.deliver = func(w http.ResponseWriter, r *http.Request, _ string) bool {
+			start := 0
+			if header := r.Header.Get("Range"); goesOn && header != "" {
+				_, err := fmt.Sscanf(header, "bytes=%d-", &start)
+				require.NoError(t, err)
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", start, len(data)-1, len(data)))
+				w.Header().Set("Content-Length", fmt.Sprint(len(data)-start))
+				w.WriteHeader(http.StatusPartialContent)
+			}
+			end := min(start+newProgress, len(data))
+			if !goesOn {
+				end = 3 * newProgress
+			}
+			breakOff(w, data[start:end], len(data))
+			return true
+		}
+		c := h.client(t)
+		c.Retries = 3
+		_, err := c.Pull(t.Context(), repo, "", both[1:], nil)
+		if goesOn {
+			require.NoError(t, err)
+			require.Equal(t, pieces, h.count("cdn: GET"))
+			continue
+		}
+		require.ErrorContains(t, err, "broke off after")
+		require.Equal(t, 1+c.Retries, h.count("cdn: GET"))
+	}
+}
+
+// Where a server states no length, there is a bound, and nothing of what it sent stays.
+func TestUnstatedLengthIsBounded(t *testing.T) {
+	before := maxUnstated
+	defer func() { maxUnstated = before }()
+	maxUnstated = 50000 // those of the file
+	unstated := func(header http.Header) { header.Del("X-Linked-Size") }
+	for _, extra := range []int{0, 1, 1 << 20} {
+		h := newHub(t)
+		h.meta = unstated
+		h.deliver = func(w http.ResponseWriter, _ *http.Request, data string) bool {
+			w.(http.Flusher).Flush() // no Content-Length
+			w.Write([]byte(data + strings.Repeat("x", extra)))
+			return true
+		}
+		c := h.client(t)
+		_, err := c.Pull(t.Context(), repo, "", both[1:], nil)
+		if extra == 0 {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "announces no length and sends more than 50000 bytes")
+		data := h.trees[commitA]["model.safetensors"]
+		blob := c.blobPath(repo, etag("model.safetensors", data))
+		require.Empty(t, read(t, blob+".incomplete"))
+	}
+}
+
+// A download for which the disk has no room is refused before its bytes, wherever its length is
+// stated.
+func TestRoomOnTheDisk(t *testing.T) {
+	before := freeBytes
+	defer func() { freeBytes = before }()
+	for _, stated := range []bool{true, false} {
+		h := newHub(t)
+		h.meta = func(header http.Header) {
+			if !stated {
+				header.Del("X-Linked-Size")
+			}
+		}
+		freeBytes = func(string) (int64, bool) { return 49999, true }
+		_, err := h.client(t).Pull(t.Context(), repo, "", both[1:], nil)
+		require.ErrorContains(t, err, "the download has 50000 bytes more, and 49999 are free in ")
+		freeBytes = func(string) (int64, bool) { return 50000, true }
+		_, err = h.client(t).Pull(t.Context(), repo, "", both[1:], nil)
+		require.NoError(t, err)
+		freeBytes = func(string) (int64, bool) { return 0, false } // some systems do not say
+		_, err = h.client(t).Pull(t.Context(), repo, "", both[1:], nil)
+		require.NoError(t, err)
 	}
 }
 
