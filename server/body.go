@@ -34,13 +34,42 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fau
 		if f != nil {
 			return nil, f
 		}
-		object, err := jsonline.ReadObject(body)
-		if err != nil {
-			e, _ := errors.AsType[*jsonline.Error](err)
-			return nil, fieldFault(jsonCodes[e.Kind], e.Name, "%s", e.Message)
-		}
-		return &fields{object: object}, nil
+		return s.parseBody(r, body)
 	})
+}
+
+// bodyLimits bound the JSON of a body: what is made of a name or a value is many times as long as
+// the few bytes that stand for it. An object of 1 MiB has about as many different names as are
+// allowed, and the most texts to embed that a request may have as many token ids.
+var bodyLimits = jsonline.Limits{
+	Depth:  jsonline.MaxDepth,
+	Names:  1 << 17,
+	Values: 1 << 21,
+}
+
+// parseBody reads the fields of a body. Of large bodies one is parsed at a time, keys in turn. It
+// ends when the client leaves.
+func (s *Server) parseBody(r *http.Request, body []byte) (*fields, *Fault) {
+	if len(body) > smallBody {
+		giveBack, err := s.parsing.Take(r.Context(), keyName(r), 1)
+		if err != nil {
+			return nil, cancelledFault()
+		}
+		defer giveBack()
+	}
+	object, err := bodyLimits.ReadObject(r.Context(), body)
+	if e, ok := errors.AsType[*jsonline.Error](err); ok {
+		return nil, fieldFault(jsonCodes[e.Kind], e.Name, "%s", e.Message)
+	}
+	if err != nil {
+		return nil, cancelledFault()
+	}
+	return &fields{object: object}, nil
+}
+
+// cancelledFault is the fault of a request whose client left while its body was read.
+func cancelledFault() *Fault {
+	return fieldFault("invalid_body", "", "the request was cancelled")
 }
 
 // smallBody is the size of bodies that are read without a turn.
@@ -58,7 +87,7 @@ func (s *Server) readInTurn(r *http.Request, memory *turns.Turns, limit int64,
 	if size > smallBody {
 		giveBack, err := memory.Take(r.Context(), keyName(r), size)
 		if err != nil {
-			return nil, fieldFault("invalid_body", "", "the request was cancelled")
+			return nil, cancelledFault()
 		}
 		release = sync.OnceFunc(giveBack)
 	}

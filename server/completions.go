@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"unmask"
 	"unmask/constrain"
@@ -95,15 +96,19 @@ func readPrompts(f *fields, name string, m *servedModel, max int) (prompts []unm
 	}
 	list := []json.RawMessage{raw}
 	if raw[0] != '"' {
-		elements := f.parseList(name, raw)
-		if len(elements) == 0 || jsonline.ValueKind(elements[0]) != "a number" {
-			list = elements // else raw is a list of ids, one prompt
+		n := f.countList(name, raw)
+		first := firstElement(raw)
+		isIDs := n > 0 && jsonline.ValueKind(first) == "a number" // one prompt
+		switch {
+		case f.fault != nil:
+			return nil
+		case n == 0:
+			f.fail(fieldFault("missing", name, "%s is an empty list, want a text or token ids", name))
+		case n > max && !isIDs:
+			f.fail(fieldFault("out_of_range", name, "%s has %d texts, want 1 to %d", name, n, max))
+		case !isIDs:
+			list = f.parseList(name, raw)
 		}
-	}
-	if n := len(list); n == 0 {
-		f.fail(fieldFault("missing", name, "%s is an empty list, want a text or token ids", name))
-	} else if n > max {
-		f.fail(fieldFault("out_of_range", name, "%s has %d texts, want 1 to %d", name, n, max))
 	}
 
 	for i, element := range list {
@@ -118,18 +123,28 @@ func readPrompts(f *fields, name string, m *servedModel, max int) (prompts []unm
 		case kind == "a text":
 			prompts = append(prompts, unmask.Request{Prompt: f.parseText(name, element)})
 		default:
-			tokens := readTokenIDs(f, name, f.parseList(name, element), m, false)
+			tokens := readTokenIDs(f, name, element, m, false)
 			prompts = append(prompts, unmask.Request{Tokens: tokens})
 		}
 	}
 	return prompts
 }
 
-// readTokenIDs reads token ids. Where holes are allowed null is the mask.
-func readTokenIDs(f *fields, name string, list []json.RawMessage, m *servedModel,
-	allowHoles bool) []int32 {
-	if limit := m.spec.Length(); len(list) > limit {
-		f.fail(tooLongFault(name, len(list), limit))
+// firstElement returns the first element of a list, nil of an empty one.
+func firstElement(list []byte) json.RawMessage {
+	for element := range jsonline.Elements(list) {
+		return element
+	}
+	return nil
+}
+
+// readTokenIDs reads a list of token ids. Where holes are allowed null is the mask.
+func readTokenIDs(f *fields, name string, list []byte, m *servedModel, allowHoles bool) []int32 {
+	n := f.countList(name, list)
+	if limit := m.spec.Length(); n > limit {
+		f.fail(tooLongFault(name, n, limit))
+	}
+	if f.fault != nil {
 		return nil
 	}
 	want := fmt.Sprintf("0 to %d", m.spec.Outcomes-1)
@@ -137,25 +152,25 @@ func readTokenIDs(f *fields, name string, list []json.RawMessage, m *servedModel
 		want += fmt.Sprintf(", but not the mask %d", m.spec.Mask)
 	}
 
-	ids := make([]int32, 0, len(list))
-	for i, element := range list {
-		if allowHoles && string(element) == "null" {
+	ids := make([]int32, 0, n)
+	for element := range jsonline.Elements(list) {
+		text := string(element)
+		if allowHoles && text == "null" {
 			ids = append(ids, m.spec.Mask)
 			continue
 		}
-		if !isInteger(string(element)) {
+		if !isInteger(text) {
 			f.fail(fieldFault("wrong_type", name, "%s has %s at index %d, want token ids", name,
-				truncate(string(element)), i))
+				truncate(text), len(ids)))
 			return nil
 		}
-		var id int32
-		err := json.Unmarshal(element, &id)
-		if err != nil || id < 0 || int(id) >= m.spec.Outcomes || id == m.spec.Mask {
+		id, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || id < 0 || int(id) >= m.spec.Outcomes || int32(id) == m.spec.Mask {
 			f.fail(fieldFault("unknown_token", name, "%s has token %s at index %d, want %s", name,
-				truncate(string(element)), i, want))
+				truncate(text), len(ids), want))
 			return nil
 		}
-		ids = append(ids, id)
+		ids = append(ids, int32(id))
 	}
 	return ids
 }

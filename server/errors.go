@@ -100,15 +100,31 @@ func (f *Fault) write(w http.ResponseWriter) {
 	writeBody(w, f.Status, jsonType, append(body, '\n'))
 }
 
+// Bounds of what a fault repeats of a request, in bytes.
+const (
+	maxFaultName    = 128
+	maxFaultMessage = 600
+)
+
 // fieldFault returns a fault of a request's field.
 func fieldFault(code, name, format string, args ...any) *Fault {
-	return &Fault{Status: http.StatusBadRequest, Code: code, Param: name,
-		Message: fmt.Sprintf(format, args...)}
+	f := newFault(http.StatusBadRequest, code, format, args...)
+	f.Param = shorten(name, maxFaultName)
+	return f
 }
 
 // newFault returns a fault that is about no field.
 func newFault(status int, code, format string, args ...any) *Fault {
-	return &Fault{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+	message := shorten(fmt.Sprintf(format, args...), maxFaultMessage)
+	return &Fault{Status: status, Code: code, Message: message}
+}
+
+// shorten returns a text of at most so many bytes, and "..." where there are more.
+func shorten(text string, maxBytes int) string {
+	if len(text) <= maxBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxBytes], "") + "..."
 }
 
 // rangeFault returns the fault "NAME is FOUND, want WANT".
@@ -181,6 +197,7 @@ var jsonCodes = map[jsonline.Kind]string{
 	jsonline.Syntax:        "invalid_json",
 	jsonline.NotUTF8:       "invalid_utf8",
 	jsonline.TooDeep:       "too_deep",
+	jsonline.TooMany:       "too_many_values",
 	jsonline.DuplicateName: "duplicate_key",
 }
 

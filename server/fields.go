@@ -108,13 +108,7 @@ func (f *fields) failType(name string, raw []byte, want string) {
 }
 
 // truncate shortens a text for an error.
-func truncate(text string) string {
-	const maxBytes = 40
-	if len(text) > maxBytes {
-		return text[:maxBytes] + "..."
-	}
-	return text
-}
+func truncate(text string) string { return shorten(text, 40) }
 
 // text reads a text, "" where it is absent.
 func (f *fields) text(name string) string {
@@ -208,12 +202,25 @@ func (f *fields) seed(name string) (seed uint64, found bool) {
 	return seed, true
 }
 
-// parseList returns the elements of the list that raw is.
-func (f *fields) parseList(name string, raw []byte) (list []json.RawMessage) {
-	if json.Unmarshal(raw, &list) != nil {
+// parseList returns the elements of the list that raw is, which are parts of it.
+func (f *fields) parseList(name string, raw []byte) []json.RawMessage {
+	if jsonline.ValueKind(raw) != "a list" {
 		f.failType(name, raw, "a list")
+		return nil
 	}
-	return list
+	return slices.Collect(jsonline.Elements(raw))
+}
+
+// countList returns the number of elements of the list that raw is.
+func (f *fields) countList(name string, raw []byte) (n int) {
+	if jsonline.ValueKind(raw) != "a list" {
+		f.failType(name, raw, "a list")
+		return 0
+	}
+	for range jsonline.Elements(raw) {
+		n++
+	}
+	return n
 }
 
 // texts reads a text or a list of them.
@@ -280,14 +287,14 @@ var ignored = []string{"user", "safety_identifier", "metadata", "store", "servic
 // readObject reads an object that is a field's value, or a part of one; path says where it is. Its
 // fault is that of f.
 func (f *fields) readObject(path string, raw json.RawMessage, read func(o *fields)) {
-	o := &fields{}
-	if json.Unmarshal(raw, &o.object) != nil || o.object == nil {
+	o := &fields{object: jsonline.Fields(raw)}
+	if o.object == nil {
 		f.failType(path, raw, "an object")
 		return
 	}
 	read(o)
 	if fault := o.finish(); fault != nil {
-		fault.Param = path + "." + fault.Param
+		fault.Param = shorten(path+"."+fault.Param, maxFaultName)
 		fault.Message = path + ": " + fault.Message
 		f.fail(fault)
 	}
@@ -299,12 +306,11 @@ func (f *fields) readObjects(name string, max int, read func(o *fields)) {
 	if raw == nil {
 		return
 	}
-	list := f.parseList(name, raw)
-	if len(list) > max {
-		f.fail(fieldFault("out_of_range", name, "%s is a list of %d, want at most %d", name,
-			len(list), max))
+	if n := f.countList(name, raw); n > max {
+		f.fail(fieldFault("out_of_range", name, "%s is a list of %d, want at most %d", name, n, max))
+		return
 	}
-	for i, element := range list {
+	for i, element := range f.parseList(name, raw) {
 		if f.fault != nil {
 			return
 		}

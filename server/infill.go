@@ -74,7 +74,7 @@ func (s *settings) readHoles(f *fields, m *servedModel) {
 	case parts != nil:
 		s.request.Tokens = readParts(f, f.parseList("parts", parts), m)
 	default:
-		s.request.Tokens = readTokenIDs(f, "tokens", f.parseList("tokens", ids), m, true)
+		s.request.Tokens = readTokenIDs(f, "tokens", ids, m, true)
 	}
 	f.failIf(!slices.Contains(s.request.Tokens, m.spec.Mask),
 		fieldFault("no_hole", "parts", "there is no hole, want one at least"))

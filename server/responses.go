@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -43,7 +44,7 @@ var responseEcho = map[string]string{
 func (s *Server) readResponse(r *http.Request, f *fields) (query, streamOptions) {
 	w := &responseWire{Echo: map[string]json.RawMessage{}}
 	for name, byDefault := range responseEcho {
-		w.Echo[name] = f.object[name]
+		w.Echo[name] = bytes.Clone(f.object[name]) // what waits keeps no body
 		if w.Echo[name] == nil || string(w.Echo[name]) == "null" {
 			w.Echo[name] = json.RawMessage(byDefault)
 		}

@@ -116,6 +116,9 @@ type Server struct {
 	forms  *turns.Turns
 	pixels *turns.Turns
 
+	// parsing lets one large body of JSON be parsed at a time.
+	parsing *turns.Turns
+
 	// longTexts lets one long text to embed be read into tokens at a time.
 	longTexts *turns.Turns
 }
@@ -177,6 +180,7 @@ func New(o Options) (*Server, error) {
 		passRequests: map[[2]string]int{},
 		bodies:       turns.New(64 * maxJSON),
 		forms:        turns.New(8 * maxForm),
+		parsing:      turns.New(1),
 		longTexts:    turns.New(1),
 		pixels:       turns.New(images.MaxPixels),
 	}

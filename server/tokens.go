@@ -143,5 +143,5 @@ func (f *fields) tokenIDs(name string, m *servedModel) []int32 {
 		f.fail(missingFault(name, "a list of token ids"))
 		return nil
 	}
-	return readTokenIDs(f, name, f.parseList(name, raw), m, true)
+	return readTokenIDs(f, name, raw, m, true)
 }

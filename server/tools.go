@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -58,7 +59,7 @@ func (s *settings) readToolChoice(f *fields, m *servedModel) (tools json.RawMess
 		return nil
 	}
 	s.request.Grammar.Calls = calls
-	return f.value("tools")
+	return bytes.Clone(f.value("tools")) // what waits keeps no body
 }
 
 // readTools reads the list of functions, nil where it is absent.
@@ -91,7 +92,7 @@ func readFunction(o *fields) (function prompt.Function) {
 	o.flag("strict") // the arguments always follow the schema
 	function.Parameters = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	if schema := o.value("parameters"); schema != nil {
-		function.Parameters = schema
+		function.Parameters = bytes.Clone(schema)
 		if schema[0] != '{' {
 			o.failType("parameters", schema, "a JSON Schema")
 		}

@@ -63,7 +63,7 @@ func TestStrict(t *testing.T) {
 	} {
 		require.EqualError(t, DecodeStrict([]byte(line), &o), want, line)
 	}
-	_, err := ReadObject([]byte(strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)))
+	err := Check([]byte(strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)))
 	var refused *Error
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, TooDeep, refused.Kind)

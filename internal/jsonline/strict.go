@@ -2,10 +2,10 @@ package jsonline
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -20,7 +20,7 @@ const (
 	Syntax        Kind = iota // no JSON, or not the JSON that is wanted
 	NotUTF8                   // bytes that are no UTF-8, or half of a surrogate pair
 	TooDeep                   // more than MaxDepth lists and objects within each other
-	TooMany                   // more entries in a list or object than Limits.Items
+	TooMany                   // more entries, names or values than Limits allow
 	DuplicateName             // a name that an object has twice
 )
 
@@ -50,24 +50,31 @@ type Limits struct {
 
 	// Items is the most entries of one object or list; 0 means any number.
 	Items int
+
+	// Names and Values are the most names and values of the whole text, whose readers need many
+	// times the bytes that stand for them; 0 means any number.
+	Names  int
+	Values int
 }
 
 // MaxDepth is the largest Depth that Check allows.
 const MaxDepth = 64
 
-// ReadObject reads a text that is one JSON object and what Check allows. The error is an *Error.
-func ReadObject(text []byte) (map[string]json.RawMessage, error) {
+// ReadObject reads a text that is one JSON object and what the limits allow. Its values are parts
+// of text, not copies. It ends when ctx does; any other error is an *Error.
+func (l Limits) ReadObject(ctx context.Context, text []byte) (map[string]json.RawMessage, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, refuse(Syntax, "body is empty, want one JSON object")
 	}
-	if err := Check(text); err != nil {
+	fields := map[string]json.RawMessage{}
+	s := &scanner{ctx: ctx, limits: l, text: text, fields: fields}
+	if err := s.check(); err != nil {
 		return nil, err
 	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(text, &object); err != nil || object == nil {
-		return nil, refuse(Syntax, "body is %s, want one JSON object", ValueKind(text))
+	if found := ValueKind(text); found != "an object" {
+		return nil, refuse(Syntax, "body is %s, want one JSON object", found)
 	}
-	return object, nil
+	return fields, nil
 }
 
 // Check returns an *Error for a text that is not one JSON value, and for what encoding/json accepts
@@ -77,108 +84,49 @@ func Check(text []byte) error { return Limits{Depth: MaxDepth}.Check(text) }
 
 // Check is the function Check with other limits.
 func (l Limits) Check(text []byte) error {
-	if err := CheckUTF8(text); err != nil {
-		return err
-	}
-	if err := l.scan(text); err != nil {
-		return err
-	}
-	return CheckPairs(text)
+	s := &scanner{ctx: context.Background(), limits: l, text: text}
+	return s.check()
 }
 
 // CheckUTF8 returns an *Error that names the first byte that is no UTF-8.
 func CheckUTF8[Text string | []byte](text Text) error {
-	whole := string(text)
-	for i, r := range whole {
-		// RuneError itself is valid UTF-8; only a broken byte decodes to it without being it
-		if r == utf8.RuneError && !strings.HasPrefix(whole[i:], string(r)) {
-			return refuse(NotUTF8, "byte %d is 0x%02x, want UTF-8", i, whole[i])
+	for i := 0; i < len(text); {
+		if text[i] < utf8.RuneSelf {
+			i++
+			continue
 		}
+		var buffer [utf8.UTFMax]byte
+		n := copy(buffer[:], text[i:])
+		r, size := utf8.DecodeRune(buffer[:n])
+		if r == utf8.RuneError && size == 1 { // U+FFFD itself is valid and has three bytes
+			return refuse(NotUTF8, "byte %d is 0x%02x, want UTF-8", i, text[i])
+		}
+		i += size
 	}
 	return nil
 }
 
-// scan refuses a text that is not JSON, exceeds the limits, repeats a name, or continues after its
-// end.
-func (l Limits) scan(text []byte) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-
-	// levels are the objects and lists around the current token, the outermost first.
-	type level struct {
-		names     map[string]bool // nil for a list
-		wantValue bool            // in an object: a value comes next, not a name
-		items     int
-	}
-	var levels []level
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return syntaxError(text, err)
-		}
-		delim, _ := token.(json.Delim)
-		if delim == '}' || delim == ']' {
-			levels = levels[:len(levels)-1]
-		} else if n := len(levels); n > 0 {
-			top := &levels[n-1]
-			if !top.wantValue {
-				top.items++
-			}
-			if l.Items > 0 && top.items > l.Items {
-				return refuse(TooMany, "byte %d: more than %d entries", d.InputOffset(), l.Items)
-			}
-			if top.names != nil && !top.wantValue {
-				name := token.(string)
-				if top.names[name] {
-					return &Error{
-						Kind:    DuplicateName,
-						Name:    name,
-						Message: fmt.Sprintf("%.40q is there twice, want it once", name),
-					}
-				}
-				top.names[name] = true
-				top.wantValue = true
-				continue
-			}
-			top.wantValue = false
-		}
-		if delim == '{' || delim == '[' {
-			if len(levels) == l.Depth {
-				return refuse(TooDeep, "byte %d: JSON is %d deep, want at most %d",
-					d.InputOffset()-1, l.Depth+1, l.Depth)
-			}
-			next := level{}
-			if delim == '{' {
-				next.names = map[string]bool{}
-			}
-			levels = append(levels, next)
-		}
-		if len(levels) > 0 {
-			continue
-		}
-		after := bytes.TrimLeft(text[d.InputOffset():], " \t\r\n")
-		if len(after) > 0 {
-			return refuse(Syntax, "byte %d: found %q after the end, want one JSON object",
-				len(text)-len(after), after[:1])
-		}
-		return nil
-	}
-}
-
-// syntaxError returns the error of a text that is not JSON, given a decoder's. It parses the text
-// again, because a decoder's errors count from the start of a token and those of Unmarshal from the
-// text's.
-func syntaxError(text []byte, err error) error {
+// syntaxError returns the error of a text that is not JSON, in the words of encoding/json.
+func syntaxError(text []byte) error {
 	offset := len(text)
 	what := "unexpected end"
-	if err != io.EOF && err != io.ErrUnexpectedEOF {
-		var raw json.RawMessage
-		if s, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &raw)); ok {
-			offset = int(max(s.Offset, 1)) - 1
-			what = strings.TrimPrefix(s.Error(), "json: ")
-		}
+	var raw json.RawMessage
+	s, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &raw))
+	if ok && !isCut(text, s) {
+		offset = int(max(s.Offset, 1)) - 1
+		what = strings.TrimPrefix(s.Error(), "json: ")
 	}
 	return refuse(Syntax, "byte %d: %s, want one JSON object", offset, what)
+}
+
+// isCut reports whether an error says that the text ends too early. Of a text that ends within a
+// word such as null, encoding/json says that a space follows.
+func isCut(text []byte, err *json.SyntaxError) bool {
+	if strings.HasPrefix(err.Error(), "unexpected end") {
+		return true
+	}
+	isLast := int(err.Offset) == len(text) && !bytes.HasSuffix(text, []byte(" "))
+	return isLast && strings.HasPrefix(err.Error(), "invalid character ' '")
 }
 
 // CheckPairs returns an *Error that names the first escape such as \ud800 without its other half.
@@ -194,9 +142,11 @@ func CheckPairs(text []byte) error {
 	}
 	const escapeBytes = len(`\uXXXX`)
 	for i := 0; i < len(text); i++ {
-		if text[i] != '\\' {
-			continue
+		next := bytes.IndexByte(text[i:], '\\')
+		if next < 0 {
+			return nil
 		}
+		i += next
 		first := codeUnit(i)
 		if !utf16.IsSurrogate(first) {
 			i++ // what is escaped may be a backslash
