@@ -15,8 +15,8 @@ import (
 
 // jsonPieces are what drawn texts are made of: tokens of JSON, and what almost is one.
 var jsonPieces = []string{"{", "}", "[", "]", ",", ":", " ", "\n", `"a"`, `"b"`, `"\u0061"`, `"\n"`,
-	`"\ud83d\ude00"`, `"\ud800"`, `"\x"`, `"\u12"`, `"`, "\\", "é", "0", "-", "1.5", "2e+3", "01", "1.",
-	"true", "false", "null", "nul", "\x00", `{"a":1}`, `[1,2]`, `"a":`, `"b":`,
+	`"\ud83d\ude00"`, `"\ud800"`, `"\x"`, `"\u12"`, `"`, "\\", "é", "0", "-", "1.5", "2e+3", "01",
+	"1.", "true", "false", "null", "nul", "\x00", `{"a":1}`, `[1,2]`, `"a":`, `"b":`,
 	`"c":{"d":[]}`}
 
 // A text is read as encoding/json reads it, but for what Check refuses beside; with two names that
