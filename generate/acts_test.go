@@ -109,7 +109,8 @@ func other(p param.Param) string {
 
 // beside are parameters without which others of their rule have no effect.
 var beside = map[string]string{"semi-ar/even": "block=7,", "klass/kappa": "confidence=0.2,",
-	"wino/narrow": "wide=0.3,", "pc/clip": "lambda=0.001,", "multi-block/add": "block=4,"}
+	"wino/narrow": "wide=0.3,", "pc/clip": "lambda=0.001,", "multi-block/add": "block=4,",
+	"spaced/stride": "threshold(theta=0.2),"}
 
 // elsewhere are the rules that do something on other models only, whose packs' golden runs hold
 // their parameters.
@@ -158,7 +159,8 @@ func TestParametersAct(t *testing.T) {
 // eager are settings by which rules open several positions a step here, so that a cache has an
 // effect.
 var eager = map[string]string{"eb": "(budget=4)", "threshold": "(theta=0.2)", "factor": "(f=9)",
-	"entropy-threshold": "(entropy=3)", "multi-block": "(entropy=3)", "frechet": "(margin=-1)"}
+	"entropy-threshold": "(entropy=3)", "spaced": "(threshold(theta=0.2))",
+	"multi-block": "(entropy=3)", "frechet": "(margin=-1)"}
 
 // A parameter of a recipe changes what each rule writes, or is refused with it.
 func TestRecipesAct(t *testing.T) {

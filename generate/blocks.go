@@ -158,6 +158,8 @@ func (b *blockLoop) nextSpan() span {
 		size:    b.size,
 		visible: b.to,
 	}
+	s.blockFrom = b.from
+	s.blockTo = b.to
 	s.freeFrom, _ = slices.BinarySearch(b.free, b.from)
 	s.freeTo, _ = slices.BinarySearch(b.free, b.to)
 	_, s.openLimit, _ = b.openablePart(first)

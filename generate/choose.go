@@ -124,6 +124,7 @@ func (p *Pool) setView(m *member) {
 	v.Steps = s.steps
 	v.Quota = s.quota
 	v.FreeCount = s.size
+	v.BlockFrom, v.BlockTo = s.blockBounds(m.free)
 	v.Rand = samplers.Rand(m.randomStream())
 	v.Noise = samplers.ForOrder
 	v.LookAhead = nil

@@ -88,6 +88,11 @@ type span struct {
 	freeFrom int
 	freeTo   int
 
+	// blockFrom..blockTo-1 are the positions of the block, known ones among them. Both are 0 where
+	// a step works on all that is free.
+	blockFrom int
+	blockTo   int
+
 	// openLimit bounds what opens: positions from here on stay masked in this step.
 	openLimit int
 
@@ -127,6 +132,14 @@ func (s *span) sees(p int) bool {
 	}
 	_, ok := slices.BinarySearch(s.visiblePositions, int32(p))
 	return ok
+}
+
+// blockBounds returns the positions of the block that opens: from the first to behind the last.
+func (s *span) blockBounds(free []int) (from, to int) {
+	if s.blockTo > 0 || s.freeTo <= s.freeFrom {
+		return s.blockFrom, s.blockTo
+	}
+	return free[s.freeFrom], free[s.freeTo-1] + 1
 }
 
 // countBehind returns the number of masked positions behind those that may open, of those that the

@@ -58,13 +58,16 @@ var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "ma
 	"daedal(start=3,grow=2,low=0.4,high=0.3)", "rho-eos(start=4,unit=2)",
 	"rho-eos(start=4,unit=2,cut=any)", "p2",
 	"multi-block(entropy=1,block=4)", "draft", "semi-ar(draft(drafts=3),block=5)",
-	"semi-ar(greedy(threshold(theta=0.1,relax=0.5)),block=4)"}
+	"semi-ar(greedy(threshold(theta=0.1,relax=0.5)),block=4)",
+	"dilated", "semi-ar(dilated(least=0.1),block=6)", "spaced(eb(budget=3))",
+	"semi-ar(greedy(spaced(threshold(theta=0.1),stride=3)),block=6)"}
 
 // blockRules are for models with blocks beside those.
 var blockRules = []string{"dynamic(theta=0.05)", "edit(theta=0.05,edit=0.02,post=3)",
 	"edit(theta=0.05,edit=0.01,post=3,temperature=1)",
 	"fast-dllm-v2(theta=0.05,small=2,block=8)", "fast-dllm-v2(theta=0.05,small=4,block=8,cache=1)",
-	"low-confidence", "greedy(threshold(theta=0.05))", "s2d2(cost=0.5)", "s2d2(theta=0.1,cost=2)"}
+	"low-confidence", "greedy(threshold(theta=0.05))", "greedy(dilated(least=0.1))",
+	"spaced(threshold(theta=0.05))", "s2d2(cost=0.5)", "s2d2(theta=0.1,cost=2)"}
 
 // guides reports whether the tests guide this model: by classes or, for language models, by the
 // known tokens.

@@ -99,6 +99,10 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 		{generate.Delayed, "vanilla", 0}, {generate.Delayed, "info-gain", 0},
 		{generate.BlockDelayed, "semi-ar(block=5,threshold)", 0},
 		{generate.BlockDelayed, "semi-ar(block=5,hybrid)", 2},
+		{generate.Dual, "semi-ar(block=5,dilated(least=0.3))", 0},
+		{generate.Delayed, "dilated", 1},
+		{generate.Delayed, "spaced(eb(budget=3))", 0},
+		{generate.BlockDelayed, "semi-ar(block=10,spaced(threshold(theta=0.2)))", 2},
 	} {
 		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
 			c.name), Steps: 6,

@@ -47,6 +47,8 @@ func (w *wholeLoop) nextSpan() span {
 		size:      block.end - before.end,
 		freeFrom:  before.end,
 		freeTo:    block.end,
+		blockFrom: block.from,
+		blockTo:   block.to,
 		openLimit: len(w.Tokens),
 		visible:   len(w.Tokens),
 	}
@@ -180,6 +182,11 @@ type samplerBlock struct {
 	// endStep is the number of steps made when it is done. It has no meaning if the sampler plans
 	// its steps itself.
 	endStep int
+
+	// from..to-1 are its positions, known ones among them; both are 0 if it is a share of the free
+	// positions, wherever these lie.
+	from int
+	to   int
 }
 
 // blockShape returns the number of blocks in which the sampler opens a number of masked positions,
@@ -242,7 +249,12 @@ func (t *task) setSamplerBlocks() {
 		} else {
 			steps += min(to-from, stepsEach)
 		}
-		t.samplerBlocks = append(t.samplerBlocks, samplerBlock{end: to, endStep: steps})
+		t.samplerBlocks = append(t.samplerBlocks, samplerBlock{
+			end:     to,
+			endStep: steps,
+			from:    origin + w*size,
+			to:      min(origin+(w+1)*size, end),
+		})
 		from = to
 	}
 	if !t.samplerPlans {

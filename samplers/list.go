@@ -118,6 +118,18 @@ var rules = []Rule{
 		Drawing:      TakesBest,
 	},
 	{
+		Prototype: Dilated{},
+		Name:      "dilated",
+		Line:      "far apart first, then between: log2 of a block's positions passes",
+		Paper:     "Luxembourg et al. 2025, DUS, arXiv 2506.19037",
+	},
+	{
+		Prototype: Spaced{},
+		Name:      "spaced",
+		Line:      "any sampler of its own pace, of what it opens no two that are near",
+		Paper:     "Luxembourg et al. 2025, DUS, arXiv 2506.19037",
+	},
+	{
 		Prototype: PC{},
 		Name:      "pc",
 		Line:      "early positions first, the more so the surer",

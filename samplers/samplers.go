@@ -81,6 +81,10 @@ type View struct {
 	// Quota is the number of positions that the schedule opens at this step.
 	Quota int
 
+	// BlockFrom and BlockTo are the positions of the block that opens now, from..to-1, known ones
+	// among them; without blocks, those from the first to the last that was masked at the start.
+	BlockFrom, BlockTo int
+
 	// FreeCount is the number of positions that were masked at the start (of the block).
 	FreeCount int
 

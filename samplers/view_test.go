@@ -16,7 +16,7 @@ func fullView(step, steps int) *samplers.View {
 	const length, outcomes = 30, 7
 	v := &samplers.View{Mask: outcomes, Outcomes: outcomes, Shape: []int{5, 6}, Step: step,
 		Steps: steps,
-		Quota: 4, FreeCount: length, Rand: samplers.Rand{Seed: 3, Step: uint32(step)},
+		Quota: 4, FreeCount: length, BlockTo: length, Rand: samplers.Rand{Seed: 3, Step: uint32(step)},
 		OpenedLogP: make([]float64, length), Tokens: make([]int32, length)}
 	for p := range length {
 		if v.Tokens[p] = v.Mask; p%3 == 0 {

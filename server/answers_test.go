@@ -61,7 +61,8 @@ func drawShown(t *rapid.T, chats bool) unmask.Request {
 		"eb(margin)", "confidence", "dynamic", "edit(theta=0.05,edit=0.01,post=4)",
 		"greedy(edit(theta=0.05,edit=0.01,post=4))", "semi-ar(low-confidence,block=4)",
 		"credit", "wino(wide=0.1,block=8)", "multi-block(block=4)", "daedal(start=4,grow=3,low=0.4)",
-		"semi-ar(draft,block=4)", "semi-ar(entropy-threshold,block=4)")
+		"semi-ar(draft,block=4)", "semi-ar(dilated,block=8)", "dilated(least=0.3)",
+		"semi-ar(spaced(threshold(theta=0.1)),block=8)", "semi-ar(entropy-threshold,block=4)")
 	r.Overrides["steps"] = oneOf(t, "steps", "3", "4", "8")
 	if strings.HasPrefix(r.Overrides["sampler"], "semi-ar") {
 		if oneOf(t, "window", append([]string{"3"}, make([]string, 9)...)...) != "" {

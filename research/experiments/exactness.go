@@ -49,6 +49,7 @@ var variants = map[string][]string{
 	"confidence":     {"confidence(temperature=1)"},
 	"eb":             {"eb(budget=1)", "eb(random, budget=1)"},
 	"threshold":      {"threshold(theta=0.5)"},
+	"spaced":         {"spaced(eb(budget=4))"},
 	"semi-ar":        {"semi-ar(random)"},
 	"greedy":         {"greedy(random)"},
 	"low-confidence": {"low-confidence(temperature=1)"},
