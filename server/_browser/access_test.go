@@ -58,6 +58,9 @@ func TestAxe(t *testing.T) {
 						document.querySelector("details").open = true;
 						document.getElementById("ask").value = "Is it hot?";
 						return true`)
+					for _, v := range violations(x) {
+						t.Error("before a run: ", v)
+					}
 					x.generate()
 					for _, v := range violations(x) {
 						t.Error(v)

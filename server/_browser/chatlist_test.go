@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -224,5 +225,29 @@ func TestDrawers(t *testing.T) {
 	x.click("#modes [value=text]")
 	if !eval[bool](x, `return document.querySelector("#set-model").checkVisibility()`) {
 		t.Error("the settings of texts are gone")
+	}
+}
+
+// The head of a conversation names the model, a key begins a new one, and all of them can be saved.
+func TestChatHead(t *testing.T) {
+	x := open(t, shared, "mode=chat&seed=3&steps=8&length=24")
+	if got := x.text("#chat-model"); got != "demo-chat" {
+		t.Errorf("the head names %q, want the model", got)
+	}
+	say(x, "Hello!")
+	if got := x.text("#chat-facts"); !strings.Contains(got, "tokens a second") {
+		t.Errorf("the facts of an answer are %q, want its tokens a second", got)
+	}
+	x.do(chromedp.KeyEvent("o", chromedp.KeyModifiers(chromedp.ModifierCtrl, chromedp.ModifierShift)))
+	x.until(`page.panels.chat.messages.length === 0`)
+	say(x, "Thanks!")
+	saved := eval[string](x, `
+		const kept = new Promise((r) => { URL.createObjectURL = (b) => { r(b.text()); return "blob:x"; }; });
+		document.getElementById("chat-save-all").click();
+		return kept`)
+	var list []struct{ Messages []struct{ Content string } }
+	x.ok(json.Unmarshal([]byte(saved), &list))
+	if len(list) != 2 || list[1].Messages[0].Content != "Hello!" {
+		t.Errorf("what is saved is %s", saved)
 	}
 }

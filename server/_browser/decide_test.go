@@ -7,6 +7,21 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+// A first visit asks three questions about a story, which the demo answers rightly.
+func TestFirstQuestions(t *testing.T) {
+	x := open(t, shared, "")
+	x.until(`document.getElementById("status").textContent === "done"`)
+	x.click("#modes [value=decide]")
+	x.until(`document.querySelectorAll("#bars .card").length === 3`)
+	first := eval[string](x, `return [...document.querySelectorAll("#bars dl")].map((l) => l.querySelector("dt").textContent).join(" ")`)
+	if want := "The kite is red. It is a fox. The girl is called Lily."; first != want {
+		t.Errorf("the most probable options are %q, want %q", first, want)
+	}
+	if list := violations(x); list != nil {
+		t.Error(strings.Join(list, "\n"))
+	}
+}
+
 // A question has a bar for each option, the most probable first, and what is wrong with it is said
 // at its field.
 func TestDecide(t *testing.T) {
@@ -34,7 +49,8 @@ func TestDecide(t *testing.T) {
 	if sum < 0.999 || sum > 1.001 || !sorted {
 		t.Errorf("bars add to %v, sorted %v", sum, sorted)
 	}
-	if got := x.text("#bars-note"); !strings.Contains(got, "this model does not answer such questions") {
+	if got := x.text("#bars .help"); !strings.Contains(got, "Asked by whole answers.") ||
+		!strings.Contains(got, "the model answers in other words") {
 		t.Errorf("the note says %q", got)
 	}
 	for _, hidden := range []string{"#sampler", "#settings details", "#set-steps"} {

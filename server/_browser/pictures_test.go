@@ -18,7 +18,7 @@ const (
 	aTale   = "mode=chat&seed=3&steps=24&length=160" // one answer, that opens
 	aPage   = "mode=chat&seed=4"                     // with an answer in Markdown
 	aFault  = "mode=text&seed=3&steps=9999&top-p=0.9&prompt=Lily was a brave girl."
-	aChoice = "mode=decide&prompt=The kite is red and the sky is blue."
+	aChoice = "mode=decide&prompt=Lily had a red kite. One day she met a fox."
 	aForm   = "mode=text&seed=3&length=32&prompt=Lily was a&choice= girl%0A boy%0A brave little"
 )
 
@@ -51,8 +51,8 @@ func TestPictures(t *testing.T) {
 					"2. larger ones\n\n```python\ndef sort(a):  # by values\n    return a if len(a) < 2 else \"...\"\n"+
 					"```\n\n> It is not stable.\n\n| case | time |\n|---|---|\n| best | n log n |\n| worst | n² |\n")
 			case aChoice:
-				x.do(chromedp.SendKeys("#ask", "Which colour has the kite?"),
-					chromedp.SendKeys("#options", "red\nblue\ngreen: like grass"))
+				x.do(chromedp.SendKeys("#ask", "What color is the kite?"),
+					chromedp.SendKeys("#options", "The kite is red.\nThe kite is blue.\nThe kite is green."))
 				x.generate()
 			case aFault:
 				x.click("#run")

@@ -20,6 +20,51 @@ func TestFirstVisit(t *testing.T) {
 	}
 }
 
+// Modes that are seen for the first time play something, once, and not over what a link shows.
+func TestFirstVisitOfModes(t *testing.T) {
+	x := open(t, shared, "")
+	x.until(`document.getElementById("status").textContent === "done"`)
+	x.click("#modes [value=image]")
+	x.until(`page.panels.image.source`)
+	x.click("#modes [value=compare]")
+	if got := x.text("#status"); strings.Contains(got, "done") {
+		t.Errorf("the status of another mode stays: %q", got)
+	}
+	x.until(`document.getElementById("compare-note").textContent`)
+	x.click("#modes [value=image]")
+	if n := eval[int](x, `return document.getElementById("strip").children.length`); n != 1 {
+		t.Errorf("%d pictures after another visit, want 1", n)
+	}
+	y := open(t, shared, "mode=image&seed=5")
+	y.click("#modes [value=compare]")
+	if eval[bool](y, `return document.body.classList.contains("busy")`) {
+		t.Error("a link is followed by a run that nobody asked for")
+	}
+}
+
+// A slider ahead of the run shows what has come, and an error does not go on to another mode.
+func TestAheadOfTheRun(t *testing.T) {
+	x := open(t, shared, "mode=text&steps=200&length=200&prompt=Once")
+	x.click("#run")
+	x.until(`page.panels.text.current?.trace?.last > 1`)
+	eval[bool](x, `
+		const r = document.querySelector("#text-time input");
+		r.value = 190;
+		r.dispatchEvent(new Event("input"));
+		return true`)
+	if n := eval[int](x, `return +document.querySelector("#text-time input").value - page.panels.text.timeline.goal`); n > 0 {
+		t.Errorf("the slider is %d steps ahead of the run", n)
+	}
+	x.click("#modes [value=chat]")
+	x.click("#cancel")
+	x.click("#run")
+	x.until(`document.querySelector("[aria-invalid]")`)
+	x.click("#modes [value=text]")
+	if eval[bool](x, `return !!document.querySelector("[aria-invalid], .error")`) {
+		t.Error("the error of a message stays at the prompt")
+	}
+}
+
 // A copied link has the drawn seed and the holes of a refill, and runs again.
 func TestLinkIsARun(t *testing.T) {
 	x := open(t, shared, "mode=text&steps=6&length=20&prompt=Once upon")

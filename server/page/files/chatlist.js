@@ -19,6 +19,7 @@ export class ChatList {
 		$("chat-rename").onclick = () => this.rename();
 		$("chat-delete").onclick = () => panel.delete();
 		$("chat-undo").onclick = () => panel.restore();
+		$("chat-save-all").onclick = () => save("unmask-chats.json", JSON.stringify(panel.kept.listed, null, 1));
 		$("chat-markdown").onclick = () => save("unmask-chat.md", panel.markdown());
 	}
 
@@ -39,6 +40,7 @@ export class ChatList {
 		$("chat-none").textContent = found.length ? "" : all.length ? "No conversation has these words." : lasting ? "Conversations stay in this browser." : "This browser keeps nothing: save the conversations that you need.";
 		if (!this.naming) $("chat-title").textContent = titleOf(chat);
 		for (const id of ["chat-rename", "chat-delete"]) $(id).disabled = !all.includes(chat);
+		$("chat-save-all").hidden = !all.length;
 		$("chat-markdown").disabled = !chat.messages.length;
 		const gone = kept.deleted.at(-1);
 		$("chat-gone").hidden = !gone;

@@ -33,7 +33,7 @@ class Page {
 		$("examples").append(...examples.map((text) => button(text, () => { $("prompt").value = text; $("compose").requestSubmit(); })));
 		this.panels = { text: new Text(this), compare: new Compare(this), image: new Image(this), chat: new Chat(this), decide: new Decide(this), speech: new Speech(this) };
 		$("modes").append(...Object.keys(modes).filter((m) => this.able(m).length)
-			.map((m) => button(m[0].toUpperCase() + m.slice(1), () => { history.pushState(null, "", location.href); this.show(m); }, { value: m })));
+			.map((m) => button(m[0].toUpperCase() + m.slice(1), () => { history.pushState(null, "", location.href); this.show(m); this.visit(); }, { value: m })));
 		$("compose").onsubmit = (e) => { e.preventDefault(); this.start(() => this.panels[this.mode].make($("prompt").value)); };
 		$("prompt").onkeydown = (e) => {
 			if (e.key !== "Enter" || e.isComposing || !(e.ctrlKey || e.metaKey || this.mode === "chat" && !e.shiftKey)) return;
@@ -51,9 +51,19 @@ class Page {
 		addEventListener("pagehide", () => this.abort?.abort());
 		this.open();
 		this.announce();
-		if (!this.fresh || local.unmaskSeen || this.mode !== "text") return;
-		stays("unmaskSeen", 1); // a first visit shows something at once
-		this.start(() => this.panels.text.make($("prompt").value));
+		$("run").disabled = false;
+		this.status("");
+		if (this.fresh) this.visit();
+	}
+
+	/** seen is kept once something was made in a mode. */
+	get seen() { return this.mode === "text" ? "unmaskSeen" : "unmaskSeen-" + this.mode; }
+
+	/** visit shows something at once when a mode is seen for the first time; who came by a link sees what that says. */
+	visit() {
+		const panel = this.panels[this.mode];
+		if (local[this.seen] || !this.fresh && !local.unmaskSeen || !["text", "compare", "image", "decide"].includes(this.mode)) return;
+		this.start(() => panel.first ? panel.first() : panel.make($("prompt").value));
 	}
 
 	/** able returns the models that can do a mode; of those that answer questions, the one that the server would ask is first. */
@@ -74,6 +84,8 @@ class Page {
 	/** leave keeps prompt and settings of a mode for when it is shown again. */
 	leave() {
 		if (!this.mode) return;
+		for (const e of document.querySelectorAll("[aria-invalid]")) clear(e);
+		if (!document.body.classList.contains("busy")) this.status(""); // it was about what is left
 		this.prompts[this.mode] = $("prompt").value;
 		this.chosen[shared[this.mode] || this.mode] = this.settings.link();
 	}
@@ -125,6 +137,7 @@ class Page {
 	/** remember writes all settings behind the # of the address, which is never sent. */
 	remember() {
 		if (this.mode === "image") this.panels.image.arrive();
+		$("chat-model").textContent = this.model;
 		$("system-box").hidden = !this.info.system && !$("system").value; // a template that leaves it out
 		$("prompt-help").textContent = modes[this.mode][1] + (this.info.grows && this.mode === "text" ? " [?] is a hole whose length the model finds." : "");
 		const set = Object.entries({ mode: this.mode, ...this.settings.link(), prompt: $("prompt").value }).filter(([, v]) => v);
@@ -137,6 +150,7 @@ class Page {
 		this.abort?.abort();
 		const abort = this.abort = new AbortController();
 		this.again = make;
+		stays(this.seen, 1);
 		if (!same) this.seed = String(crypto.getRandomValues(new Uint32Array(1))[0]);
 		const busy = (on) => {
 			const held = document.activeElement;
@@ -206,6 +220,7 @@ class Page {
 	/** key plays and steps wherever a key has no use of its own. */
 	key(e) {
 		if (e.key === "Escape") tip();
+		if (e.key.toLowerCase() === "o" && e.shiftKey && (e.ctrlKey || e.metaKey) && this.mode === "chat") { e.preventDefault(); return $("chat-new").click(); }
 		const t = this.panels[this.mode].timeline;
 		if (e.ctrlKey || e.metaKey || e.altKey || !t.max || e.target.closest("input, textarea, select, button, summary, dialog, [tabindex='0']")) return;
 		if (e.key === " ") t.toggle();

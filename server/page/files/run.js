@@ -127,11 +127,17 @@ export function actions(root, page, run, text, files = []) {
 	if (!link) root.append(el("p", { className: "help", textContent: run.form ? "A link cannot carry a picture of yours or what is painted on it." : "A link cannot carry a conversation; save it instead." }));
 }
 
+/** perSecond is how many tokens of an answer came in a second of its run, undefined of what has none. */
+function perSecond(answer) {
+	const rate = answer?.usage?.completion_tokens / answer?.unmask?.seconds;
+	return Number.isFinite(rate) ? rate.toFixed(rate < 10 ? 1 : 0) : undefined;
+}
+
 export function facts(root, run) {
 	const u = run.answer?.unmask || {}, e = u.evaluated || {}, t = run.trace, list = (of) => el("dl", { className: "facts" },
 		...Object.entries(of).filter(([, v]) => v !== undefined).map(([k, v]) => el("div", {}, el("dt", { textContent: k }), el("dd", { textContent: v }))));
 	const open = root.querySelector("details")?.open, choices = run.answer?.choices?.[0].choices || [];
-	root.replaceChildren(list({ seed: run.body.seed, sampler: u.sampler || t.header.sampler, steps: t.done ? t.last : undefined, seconds: u.seconds?.toFixed(2) }));
+	root.replaceChildren(list({ seed: run.body.seed, sampler: u.sampler || t.header.sampler, steps: t.done ? t.last : undefined, seconds: u.seconds?.toFixed(2), "tokens a second": perSecond(run.answer) }));
 	if (choices.length) root.append(el("p", { className: "facts help", textContent: "Probability of each choice" }), list(Object.fromEntries(choices.map((c) => [c.text.trim(), c.probability.toPrecision(3)]))));
 	if (!run.answer) return;
 	const more = el("details", { open }, el("summary", { textContent: "Details" }), list({ "passes over all positions": e.full_passes, "positions in partial passes": e.partial_rows,

@@ -89,7 +89,7 @@ export class Compare {
 		this.page = page;
 		this.sides = ["first", "second"].map((name) => {
 			const text = el("div", { className: "text", role: "listbox", ariaLabel: `Text of the ${name} sampler` });
-			const s = { title: el("h2"), at: el("p", { className: "help" }), list: el("div"), row: el("div", { className: "facts" }) };
+			const s = { title: el("h2", { textContent: `The ${name} sampler` }), at: el("p", { className: "help" }), list: el("div"), row: el("div", { className: "facts" }) };
 			$("pair").append(el("div", { className: "card" }, s.title, text, s.at, s.list, s.row));
 			return Object.assign(s, { view: new TextView(text) });
 		});

@@ -7,7 +7,7 @@ export class Timeline {
 	constructor(root, show, label) {
 		Object.assign(this, { root, show, label, value: 0, max: 0, goal: 0 });
 		this.button = button("", () => this.toggle(), { className: "play" });
-		this.range = el("input", { type: "range", min: 0, max: 0, value: 0, ariaLabel: "Step", oninput: () => { this.pause(); this.set(+this.range.value); } });
+		this.range = el("input", { type: "range", min: 0, max: 0, value: 0, ariaLabel: "Step", oninput: () => this.move(+this.range.value - this.value) });
 		this.range.onkeydown = (e) => { if (e.key === " ") { e.preventDefault(); this.toggle(); } };
 		this.output = el("output");
 		root.append(this.button, this.range, this.output);
