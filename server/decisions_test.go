@@ -167,7 +167,7 @@ func TestRefusedDecisions(t *testing.T) {
 	predicate := `"questions":[{"type":"predicate","instructions":"x"}]`
 	for name, c := range map[string]refusal{
 		"model": {`{"model":"gpt","input":"x",` + predicate + `}`,
-			404, "model_not_found", "model", "the model is not served for this"},
+			404, "model_not_found", "model", `model "gpt" is not served for this`},
 		"input": {`{` + predicate + `}`,
 			400, "missing", "input", "input is missing, want a text or a list of messages"},
 		"picture": {`{"input":[{"role":"user","content":[{"type":"input_image"}]}],` + predicate + `}`,

@@ -290,7 +290,7 @@ func TestBadChats(t *testing.T) {
 	require.NoError(t, s.Add(server.Model{Name: "llada", Model: chatModel(t, "llada")}))
 	require.Equal(t, "llada", ask(t, url, `{`+user+`,"max_tokens":4}`).Model)
 	refusal{`{"model":"none",` + user + `}`, 404, "model_not_found", "model",
-		"the model is not served for this, want llada"}.check(t, url)
+		`model "none" is not served for this, want llada`}.check(t, url)
 	refusal{`{"model":"demo",` + user + `}`, 400, "no_chat_template", "model",
 		"use /v1/completions"}.check(t, url)
 }

@@ -206,7 +206,8 @@ func (s *Server) findRoute(mux *http.ServeMux, r *http.Request) (route, http.Han
 // unknownRouteFault is the fault of a path without a route. It names the route of a client whose
 // base URL has /v1 where it should not, lacks it, or ends with a slash.
 func (s *Server) unknownRouteFault(asked string) *Fault {
-	f := newFault(http.StatusNotFound, "unknown_route", "there is no such route")
+	f := newFault(http.StatusNotFound, "unknown_route", "there is no route %s",
+		param.Quote(asked))
 	clean := path.Clean(asked)
 	for _, near := range []string{clean, "/v1" + clean, strings.TrimPrefix(clean, "/v1")} {
 		for _, r := range s.routes() {
@@ -480,7 +481,8 @@ func (s *Server) model(f *fields, need modelNeed) *servedModel {
 	}
 	message := "no served model can answer this route"
 	if len(names) > 0 {
-		message = fmt.Sprintf("the model is not served for this, want %s", param.JoinOr(names))
+		message = fmt.Sprintf("model %s is not served for this, want %s", param.Quote(name),
+			param.JoinOr(names))
 	}
 	f.fail(&Fault{Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
 		Message: message})
@@ -520,7 +522,8 @@ func (s *Server) answerModel(r *http.Request) (any, *Fault) {
 	}
 	message := "no model is served"
 	if len(names) > 0 {
-		message = "the model is not served, want " + param.JoinOr(names)
+		message = fmt.Sprintf("model %s is not served, want %s", param.Quote(r.PathValue("id")),
+			param.JoinOr(names))
 	}
 	return nil, &Fault{Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
 		Message: message}

@@ -514,7 +514,7 @@ func TestAPIFaults(t *testing.T) {
 		{"/v1/messages", `{"thinking":{"type":"enabled","budget_tokens":9}}`, key,
 			`400 {"type":"error","error":{"message":"thinking: type is \"enabled\", want`},
 		{"/api/chat", `{}`, "", `401 {"error":"there is no key`},
-		{"/api/pull", `{}`, key, `404 {"error":"there is no such route"}`},
+		{"/api/pull", `{}`, key, `404 {"error":"there is no route \"/api/pull\""}`},
 		{"/api/chat", `{"model":"none"}`, key, `404 {"error":"no served model can answer this route"}`},
 		{"/api/chat", `{"messages":[{"role":"user"}],"options":{"mirostat":2}}`, key,
 			`400 {"error":"`},
@@ -523,7 +523,8 @@ func TestAPIFaults(t *testing.T) {
 		{"/api/show", `{"name":"none"}`, key, `404 {"error":"`},
 		{"/api/tags", `{}`, key, `405 {"error":"the method is POST, want GET or HEAD"}`},
 		{"/v1/responses", `{}`, "", `401 {"error":{"message":"there is no key`},
-		{"/responses", `{}`, key, `404 {"error":{"message":"there is no such route, want /v1/responses"`},
+		{"/responses", `{}`, key, `404 {"error":{"message":` +
+			`"there is no route \"/responses\", want /v1/responses"`},
 	} {
 		r := httptest.NewRequest("POST", h.URL+c.path, strings.NewReader(c.body))
 		r.RequestURI = ""
