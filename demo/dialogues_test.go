@@ -16,17 +16,19 @@ import (
 
 // The words of demo/recipe/dialogues.py.
 const (
-	animals = "bear|bird|cat|dog|duck|fox|frog|horse|mouse|owl"
+	animals = "bear|bird|cat|dog|dragon|duck|fox|frog|goat|hedgehog|horse|lion|mouse|owl|" +
+		"penguin|rabbit|sheep|squirrel|turtle|wolf"
 	colours = "black|blue|brown|green|red|white|yellow"
 	objects = "ball|bell|book|cup|doll|drum|flute|hat|key|kite|ring|toy|boat|lamp|scarf|seed"
-	places  = "garden|forest|beach|river|hill|park|market|lake|barn|mill|bridge|school"
+	places  = "garden|forest|beach|river|hill|park|market|lake|barn|mill|bridge|school|" +
+		"sea|mountains|castle|island"
 )
 
 var (
 	hero   = regexp.MustCompile(`(girl|boy) (?:named|whose name was) (\w+)|(\w+) was an? \w+ (girl|boy)\.`)
 	trait  = regexp.MustCompile(`\b(\w+) (?:girl|boy)\b`)
 	animal = regexp.MustCompile(`\b(` + animals + `)s?\b( named)?`)
-	place  = regexp.MustCompile(`\bthe (?:old )?(` + places + `)\b`)
+	place  = regexp.MustCompile(`(near )?\bthe (?:old )?(` + places + `)\b`)
 	owned  = regexp.MustCompile(`\b(` + colours + `) (` + objects + `)\b`)
 )
 
@@ -85,8 +87,12 @@ func factsOf(text string) map[string]string {
 			break
 		}
 	}
-	if m := place.FindStringSubmatch(text); m != nil {
-		facts["place"] = m[1]
+	for _, m := range place.FindAllStringSubmatch(text, -1) {
+		// Heroes may live near the sea, which is no place of a story.
+		if m[1] == "" || m[2] != "sea" {
+			facts["place"] = m[2]
+			break
+		}
 	}
 	if m := owned.FindStringSubmatch(text); m != nil {
 		facts["color"], facts["object"] = m[1], m[2]

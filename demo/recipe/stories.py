@@ -206,8 +206,8 @@ PLOTS = {
 }
 
 
-def lines(rng):
-    """The sentences of one story, its plot and its facts."""
+def lines(rng, want={}):
+    """The sentences of one story, its plot and its facts. `want` has a plot and facts that it must have."""
     girl = rng.choice(["girl", "boy"]) == "girl"
     names, other = (GIRLS, BOYS) if girl else (BOYS, GIRLS)
     name, friend = rng.choice(names), rng.choice(other)
@@ -216,15 +216,20 @@ def lines(rng):
     kin = rng.choice(sorted(KIN))
     time, time2 = rng.sample(TIMES, 2)
     wind = rng.choice(sorted(WEATHER)[:3])
-    f = dict(name=name, friend=friend, child=rng.choice(["girl", "child"] if girl else ["boy", "child"]),
-             They="She" if girl else "He", they="she" if girl else "he", Their="Her" if girl else "His", their="her" if girl else "his",
-             them="her" if girl else "him", themself="herself" if girl else "himself", friendtheir="his" if girl else "her",
-             trait=rng.choice(TRAITS), trait2=rng.choice(TRAITS), kin=kin, KinThey=KIN[kin], home=rng.choice(HOMES), food=rng.choice(FOODS),
-             pet=pet, petname=rng.choice(PETNAMES), animal=animal, animal2=animal2, colour=rng.choice(COLOURS), thing=rng.choice(SMALL),
-             at=at, At=at[0].upper() + at[1:], place=PLACES[at], at2=at2, place2=PLACES[at2], time=time, time2=time2, weather=f"{wind} {WEATHER[wind]}")
-    if f["child"] == "child":
-        f["child"] = "girl" if girl else "boy"
+    rng.choice("ab")  # the stories of a seed stay what they were
+    f = dict(name=name, friend=friend, trait=rng.choice(TRAITS), trait2=rng.choice(TRAITS), kin=kin, home=rng.choice(HOMES),
+             food=rng.choice(FOODS), pet=pet, petname=rng.choice(PETNAMES), animal=animal, animal2=animal2, colour=rng.choice(COLOURS),
+             thing=rng.choice(SMALL), at=at, at2=at2, time=time, time2=time2, weather=f"{wind} {WEATHER[wind]}",
+             child="girl" if girl else "boy", friendkind="boy" if girl else "girl")
     plot = rng.choice(sorted(PLOTS))
+    if want:
+        plot = want.get("plot", plot)
+        f.update({k: v for k, v in want.items() if k != "plot"})
+        girl = f["child"] == "girl"
+    f.update(They="She" if girl else "He", they="she" if girl else "he", Their="Her" if girl else "His", their="her" if girl else "his",
+             them="her" if girl else "him", themself="herself" if girl else "himself",
+             friendtheir="her" if f["friendkind"] == "girl" else "his", KinThey=KIN[f["kin"]], At=f["at"][0].upper() + f["at"][1:],
+             place=PLACES[f["at"]], place2=PLACES[f["at2"]])
     said = [rng.choice(OPEN)] + rng.sample(HOME, 2)
     if said[0].startswith("In a little house"):  # which is no big town or tall house
         said = [said[0]] + [s for s in said[1:] if "{home}" not in s]
