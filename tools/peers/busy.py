@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 
+import needs
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 MOST = 1.2
 MODELS = {"image": ("mage", "vit20"), "text": ("lm12", "lm12")}  # of tools/makemodel, of graphs.py
@@ -77,6 +79,7 @@ def main():
     p.add_argument("--unmask", help="a built unmask; by default it is built")
     p.add_argument("--one", choices=MODELS, help=argparse.SUPPRESS)
     a = p.parse_args()
+    needs.need("onnx", "onnxruntime", "numpy")
     if min(a.steps, a.rounds, a.threads) < 1 or a.busy < 0:
         p.error("--steps, --rounds and --threads are at least 1, --busy at least 0")
     if a.one:

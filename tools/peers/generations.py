@@ -20,6 +20,7 @@ import tempfile
 import time
 
 import graphs
+import needs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -114,6 +115,7 @@ def main():
     p.add_argument("--unmask", help="a built unmask; by default it is built")
     p.add_argument("--one", choices=["float32", "float64", "mage"], help=argparse.SUPPRESS)
     a = p.parse_args()
+    needs.need("torch")
     if min(a.steps, a.image_steps) < 2:
         p.error("steps are 1, want 2 or more")
     if a.one:

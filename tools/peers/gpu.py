@@ -19,6 +19,7 @@ import subprocess
 import sys
 
 import graphs
+import needs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHAPES = {"lm12x1": ("lm12", 1), "lm12x16": ("lm12", 16), "vit20x1": ("vit20", 1), "vit20x64": ("vit20", 64)}
@@ -99,6 +100,7 @@ def main():
     p.add_argument("--calls", type=int, default=20)
     p.add_argument("--one", help=argparse.SUPPRESS)
     a = p.parse_args()
+    needs.need("torch")
     if a.one:
         measure(a.one, a.shapes, a.calls)
         return

@@ -1,5 +1,6 @@
 """Compares large language models on a GPU with transformers on the same GPU, and times both.
 
+    python3 -m venv venv && venv/bin/pip install torch transformers safetensors
     venv/bin/python tools/peers/gpu_llm.py --unmask ./unmask [--models dream,rnd1] [--scale 1] [--rounds 3]
 
 Models of published sizes with random weights are made by transformers (Qwen2 for Dream-7B, Qwen3-MoE for RND1 with 12 of its
@@ -17,6 +18,9 @@ import subprocess
 import tempfile
 import time
 
+import needs
+
+needs.need("torch", "transformers", "safetensors")
 import torch
 import transformers
 from safetensors.torch import load_file, save_file

@@ -4,6 +4,9 @@ Both are written the way their runtimes like best: weights are constants, attent
 norm, GELU and rotary embedding are single fused operators, and modulation by a constant time
 is folded away as unmask does it.
 """
+import needs
+
+needs.need("numpy")
 import numpy as np
 
 LM12 = dict(width=768, blocks=[(12, 12)], length=1024, vocab=50258, head=50258, rotary=True, gelu="tanh")

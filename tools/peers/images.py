@@ -12,6 +12,7 @@ Needs Go, and 8 GB of memory and 8 GB of disk at most.
 """
 import argparse, json, os, resource, statistics, subprocess, sys, tempfile
 
+import needs
 import results
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -189,6 +190,7 @@ def main():
     p.add_argument("--folder", help=argparse.SUPPRESS)
     p.add_argument("--do", help=argparse.SUPPRESS)
     a = p.parse_args()
+    needs.need("onnx", "onnxruntime", "torch", "numpy", "safetensors", "regex")
     if a.do == "make":
         make(a.only, a.folder)
     elif a.do == "export":

@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import graphs
+import needs
 import results
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -124,6 +125,7 @@ def main():
     p.add_argument("--out", metavar="FILE", help="keep every round in a file of bench/results")
     p.add_argument("--one", choices=PEERS, help=argparse.SUPPRESS)
     a = p.parse_args()
+    needs.need("onnx", "onnxruntime", "torch")
     shapes = a.shapes.split(",")
     for shape in shapes:
         if not any(shape in known for known in (graphs.SHAPES, graphs.CONVS, graphs.DECODERS)):

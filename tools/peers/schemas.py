@@ -27,6 +27,8 @@ import threading
 import time
 import zipfile
 
+import needs
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 QWEN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
         r"|\s+(?!\S)|\s+")
@@ -233,6 +235,9 @@ def main():
     args = parser.parse_args()
     if args.serve:
         return serve(args.serve, args.tokenizer)
+    if not args.file:
+        parser.error("name a file of schemas")
+    needs.need(*sorted(set(args.programs.split(",")) - {"unmask"}))
     opened = gzip.open if args.file.endswith(".gz") else open
     with opened(args.file, "rt") as f:
         rows = [json.loads(line) for line in f][:args.limit]

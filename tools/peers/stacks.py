@@ -30,6 +30,7 @@ import time
 import types
 import urllib.request
 
+import needs
 import results
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -246,6 +247,7 @@ def main():
     p.add_argument("--cache", help="a folder that keeps the models; by default they are removed afterwards")
     p.add_argument("--one", help=argparse.SUPPRESS)
     a = p.parse_args()
+    needs.need("torch", "transformers", "safetensors", "tokenizers")
     if a.one:
         print(one(a.one, a.cache, a))
         return

@@ -19,6 +19,9 @@ import subprocess
 import sys
 import tempfile
 
+import needs
+
+needs.need("tokenizers")
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
