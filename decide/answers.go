@@ -51,8 +51,10 @@ func (a *asker) askWholeAnswers(ctx context.Context, question int) error {
 	list := make([]encoded, len(texts))
 	total := 0
 	for i, text := range texts {
-		var err error
-		list[i], err = a.encodeAnswer(question, text)
+		err := ctx.Err()
+		if err == nil {
+			list[i], err = a.encodeAnswer(question, text)
+		}
 		if err != nil {
 			return err
 		}
@@ -96,14 +98,16 @@ func (a *asker) askAgain(ctx context.Context, question int) error {
 // encodeAnswer returns the tokens of a prompt that lists no options, with an answer.
 func (a *asker) encodeAnswer(question int, answer string) (encoded, error) {
 	q := &a.questions[question]
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n%s", a.state.Text, q.Instructions)
-	for _, o := range q.Options {
-		if o.Description != "" {
-			fmt.Fprintf(&b, "\n%s", o.text())
+	e, err := a.encodeShared(WholeAnswers, func(state string) (encoded, error) {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s\n\n%s", state, q.Instructions)
+		for _, o := range q.Options {
+			if o.Description != "" {
+				fmt.Fprintf(&b, "\n%s", o.text())
+			}
 		}
-	}
-	e, err := a.encodeText(b.String(), answer)
+		return a.encodeText(b.String(), answer)
+	})
 	return e, nameState(err)
 }
 

@@ -95,8 +95,8 @@ type asker struct {
 	// letters are the tokens of the letters of options, as many as were needed so far.
 	letters [][]int32
 
-	// shared has, by question, what the prompts of pairs share.
-	shared map[int]*sharedState
+	// shared has what the prompts of a form share.
+	shared map[Form]*sharedState
 }
 
 // Ask returns a model's answers to questions about a state. Questions do not see each other, so an
@@ -125,7 +125,7 @@ func Ask(ctx context.Context, m *unmask.Model, state State, questions []Question
 		state:     state,
 		questions: questions,
 		answers:   make([]Answer, len(questions)),
-		shared:    map[int]*sharedState{},
+		shared:    map[Form]*sharedState{},
 	}
 	if err := a.ask(ctx); err != nil {
 		return nil, err
@@ -307,13 +307,13 @@ func knockout(n int, scorePairs func(pairs [][]int) ([]float64, error)) ([]float
 // answers.
 func (a *asker) scorePrompts(ctx context.Context, prompts []prompt) ([]LabelScores, error) {
 	queries := make([]Query, len(prompts))
-	for i, p := range prompts {
+	for _, i := range a.longestFirst(prompts) {
 		err := ctx.Err()
 		if err == nil {
-			queries[i], err = a.buildQuery(p)
+			queries[i], err = a.buildQuery(prompts[i])
 		}
 		if err != nil {
-			return nil, inQuestion(p.question, err)
+			return nil, inQuestion(prompts[i].question, err)
 		}
 	}
 
@@ -327,11 +327,35 @@ func (a *asker) scorePrompts(ctx context.Context, prompts []prompt) ([]LabelScor
 	return scores, err
 }
 
+// longestFirst returns the indexes of prompts, those with the longest questions first: what is not
+// longer than a prompt before it needs no second look at the state, see sharedState.
+func (a *asker) longestFirst(prompts []prompt) []int {
+	questionBytes := make([]int, len(a.questions))
+	for i := range a.questions {
+		questionBytes[i] = len(a.questions[i].Instructions)
+		for _, text := range a.questions[i].optionTexts() {
+			questionBytes[i] += len(text)
+		}
+	}
+	indexes := make([]int, len(prompts))
+	for i := range indexes {
+		indexes[i] = i
+	}
+	slices.SortStableFunc(indexes, func(i, j int) int {
+		return questionBytes[prompts[j].question] - questionBytes[prompts[i].question]
+	})
+	return indexes
+}
+
 // layaKinds are Laya's names of kinds.
 var layaKinds = map[Kind]string{Boolean: "noul", Choice: "choice", Score: "score"}
 
 // askLaya asks a network that was made for questions.
 func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
+	state, err := net.EncodeState(a.state.Text)
+	if err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
 	prompts := make([]encoders.LayaPrompt, len(a.questions))
 	tokens := make([][]int32, len(a.questions))
 	for i := range a.questions {
@@ -343,7 +367,7 @@ func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
 			Kind:         layaKinds[question.Kind],
 			Instructions: question.Instructions,
 			Options:      question.optionTexts(),
-			State:        a.state.Text,
+			State:        state,
 			KeepEnd:      a.state.List,
 		})
 		if err != nil {

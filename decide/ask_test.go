@@ -83,7 +83,8 @@ func TestAsk(t *testing.T) {
 				require.InDelta(t, (n*a.P[a.Best()]-1)/(n-1), a.Confidence, 1e-12)
 				require.GreaterOrEqual(t, a.Score(), 0.0)
 
-				ask := &asker{m: m, state: state, questions: list, chat: name == "chat"}
+				ask := &asker{m: m, state: state, questions: list, chat: name == "chat",
+					shared: map[Form]*sharedState{}}
 				row, err := ask.buildQuery(prompt{question: i})
 				require.NoError(t, err)
 				require.Equal(t, 1, m.Spec().CountMasked(row.Tokens))

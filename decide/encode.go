@@ -136,15 +136,15 @@ func nameState(err error) error {
 	}
 }
 
-// sharedState has the tokens of the state, for all prompts of one question that has many options.
-// Such a question takes two prompts for each pair of options, 508 for 255 options, and all of them
-// begin with the same document.
+// sharedState has the tokens of the state, for all prompts about it. A question with many options
+// takes two prompts for each pair of them, 508 for 255 options, a request over HTTP has up to 400
+// questions, and all prompts begin with the same document.
 //
 // How the document ends depends on what follows it only within the last word or so. So a prompt
 // about the document is one about the document's end, with other tokens in front: those that
 // differ between a prompt about the whole and the same prompt about the end alone. No tokenizer
 // promises this, so the second prompt, and each that is longer than the ones before it, is encoded
-// whole and compared; after a difference the question's prompts are all encoded whole.
+// whole and compared; after a difference all prompts are encoded whole.
 type sharedState struct {
 	// end is the end of the state, from a blank on; "" where prompts are encoded whole.
 	end string
@@ -178,24 +178,29 @@ func newSharedState(state string, spec model.Spec) *sharedState {
 	return s
 }
 
-// encodePrompt returns the tokens of a prompt. For those with a pair of options it encodes the
-// whole state only where it must, see sharedState.
+// encodePrompt returns the tokens of a prompt that ends in a letter.
 func (a *asker) encodePrompt(p prompt) (encoded, error) {
-	if p.pair == nil {
-		return a.encodeState(a.state.Text, p)
-	}
-	s := a.shared[p.question]
+	return a.encodeShared(Letters, func(state string) (encoded, error) {
+		return a.encodeState(state, p)
+	})
+}
+
+// encodeShared returns what encode returns for the whole state, and calls it with the whole state
+// only where it must, see sharedState. Prompts of a form have the same text after the state.
+func (a *asker) encodeShared(form Form, encode func(state string) (encoded, error)) (encoded,
+	error) {
+	s := a.shared[form]
 	if s == nil {
 		s = newSharedState(a.state.Text, a.m.Spec())
-		a.shared[p.question] = s
+		a.shared[form] = s
 	}
 	if s.end == "" {
-		return a.encodeState(a.state.Text, p)
+		return encode(a.state.Text)
 	}
 
-	short, err := a.encodeState(s.end, p)
+	short, err := encode(s.end)
 	if err != nil {
-		return a.encodeState(a.state.Text, p)
+		return encode(a.state.Text)
 	}
 	short.textBytes += len(a.state.Text) - len(s.end)
 	joined, ok := s.join(short)
@@ -203,7 +208,7 @@ func (a *asker) encodePrompt(p prompt) (encoded, error) {
 		return joined, nil
 	}
 
-	whole, err := a.encodeState(a.state.Text, p)
+	whole, err := encode(a.state.Text)
 	if err != nil {
 		return whole, err
 	}

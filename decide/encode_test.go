@@ -63,7 +63,7 @@ func TestStateIsEncodedOnce(t *testing.T) {
 					state:     State{Text: state},
 					chat:      name == "chat",
 					questions: []Question{question},
-					shared:    map[int]*sharedState{},
+					shared:    map[Form]*sharedState{},
 				}
 				for _, p := range firstRound(len(question.Options)) {
 					whole, err := a.encodeState(state, p)
@@ -84,17 +84,53 @@ func TestStateIsEncodedOnce(t *testing.T) {
 		m:         m,
 		state:     State{Text: state},
 		questions: []Question{question},
-		shared:    map[int]*sharedState{},
+		shared:    map[Form]*sharedState{},
 	}
 	prompts := firstRound(len(question.Options))
 	for _, p := range slices.Concat(prompts, prompts) {
 		_, err := a.buildQuery(p)
 		require.NoError(t, err)
 	}
-	require.NotEmpty(t, a.shared[0].end, "a prompt about the end has other tokens")
+	require.NotEmpty(t, a.shared[Letters].end, "a prompt about the end has other tokens")
 	whole := 2 * len(state) // a prompt is encoded with its answer and without
 	require.Less(t, counting.bytes, 20*whole+2*len(prompts)*3*400)
-	require.Less(t, a.shared[0].whole, 10)
+	require.Less(t, a.shared[Letters].whole, 10)
+}
+
+// Many questions have the tokens of prompts that are encoded whole, but the state is encoded only a
+// few times for all of them, whatever their lengths, by letters and by whole answers.
+func TestStateIsEncodedOnceForAllQuestions(t *testing.T) {
+	m := bert(t)
+	counting := &countingTokenizer{Tokenizer: m.Text.Tokenizer}
+	m.Text.Tokenizer = counting
+	state := strings.Repeat("it was a hot day and she ran. ", 40)
+	a := &asker{
+		m:      m,
+		state:  State{Text: state},
+		shared: map[Form]*sharedState{},
+	}
+	var prompts []prompt
+	for i := range 100 {
+		instructions := "who is it" + strings.Repeat(" now", i%17)
+		question := Question{Kind: Choice, Instructions: instructions, Options: makeOptions(2 + i%3)}
+		a.questions = append(a.questions, question)
+		prompts = append(prompts, prompt{question: i})
+	}
+	for _, i := range a.longestFirst(prompts) {
+		e, err := a.encodePrompt(prompts[i])
+		require.NoError(t, err)
+		before := counting.bytes
+		whole, err := a.encodeState(state, prompts[i])
+		counting.bytes = before
+		require.NoError(t, err)
+		require.Equal(t, whole, e)
+
+		text := a.questions[i].answerTexts()[0]
+		_, err = a.encodeAnswer(i, text)
+		require.NoError(t, err)
+	}
+	require.Less(t, a.shared[Letters].whole, 5)
+	require.Less(t, counting.bytes, 60*len(state)+100*6*600)
 }
 
 // A tokenizer whose tokens depend on all of a text is found out: prompts are encoded whole then.
@@ -106,7 +142,7 @@ func TestStateIsEncodedWhole(t *testing.T) {
 		m:         m,
 		state:     State{Text: state},
 		questions: []Question{{Kind: Choice, Instructions: "who", Options: makeOptions(26)}},
-		shared:    map[int]*sharedState{},
+		shared:    map[Form]*sharedState{},
 	}
 	for _, p := range firstRound(26) {
 		whole, err := a.encodeState(state, p)
@@ -115,7 +151,7 @@ func TestStateIsEncodedWhole(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, whole, e)
 	}
-	require.Empty(t, a.shared[0].end)
+	require.Empty(t, a.shared[Letters].end)
 }
 
 // farsighted gives a text's first token by what the text ends in.

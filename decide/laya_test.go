@@ -47,8 +47,11 @@ func (c *layaCase) prompt(t *testing.T, net *encoders.Laya) (encoders.LayaPrompt
 	}
 	state, err := ReadState(c.State)
 	require.NoError(t, err)
+	stateTokens, err := net.EncodeState(state.Text)
+	require.NoError(t, err)
 	p, err := net.EncodeQuestion(encoders.LayaQuestion{Kind: layaKinds[q.Kind],
-		Instructions: q.Instructions, Options: q.optionTexts(), State: state.Text, KeepEnd: state.List})
+		Instructions: q.Instructions, Options: q.optionTexts(), State: stateTokens,
+		KeepEnd: state.List})
 	require.NoError(t, err)
 	return p, q, state
 }

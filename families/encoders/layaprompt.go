@@ -17,7 +17,7 @@ type LayaQuestion struct {
 	Kind         string // choice, score or noul
 	Instructions string
 	Options      []string // such as "label: description"
-	State        string
+	State        []int32  // of EncodeState
 
 	// KeepEnd says that a state that is too long loses its beginning, not its end.
 	KeepEnd bool
@@ -42,6 +42,16 @@ const (
 	minHeadTokens   = 16 // tokens of the head that options leave, or they are cut
 )
 
+// EncodeState returns the tokens of a state, for the questions about it.
+func (l *Laya) EncodeState(state string) ([]int32, error) { return l.encodeText(state) }
+
+// encodeText returns the tokens of a text in which the mask's spelling is a blank.
+func (l *Laya) encodeText(text string) ([]int32, error) {
+	t := l.m.cfg.tokens.tokenizer
+	maskText, _ := t.Token(l.m.cfg.Mask)
+	return t.Encode(strings.ReplaceAll(text, maskText, " "))
+}
+
 // EncodeQuestion returns the tokens of a question:
 //
 //	[CLS] KIND question: INSTRUCTIONS [SEP] {[MASK] OPTION} [SEP] STATE [SEP]
@@ -51,11 +61,9 @@ const (
 // options do not fit.
 func (l *Laya) EncodeQuestion(q LayaQuestion) (p LayaPrompt, err error) {
 	p.kind = int32(slices.Index(layaKinds, q.Kind))
-	t := l.m.cfg.tokens.tokenizer
 	mask := l.m.cfg.Mask
-	maskText, _ := t.Token(mask)
 	encode := func(text string) []int32 {
-		ids, encodeErr := t.Encode(strings.ReplaceAll(text, maskText, " "))
+		ids, encodeErr := l.encodeText(text)
 		err = cmp.Or(err, encodeErr)
 		return ids
 	}
@@ -99,7 +107,7 @@ func (l *Laya) EncodeQuestion(q LayaQuestion) (p LayaPrompt, err error) {
 	}
 	p.Tokens = append(p.Tokens, l.sep)
 
-	state := encode(q.State)
+	state := q.State
 	room := max(0, l.agent.Longest-len(p.Tokens)-1)
 	noteIf(len(state) > room,
 		fmt.Sprintf("the state was cut from %d to %d tokens", len(state), room))
