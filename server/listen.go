@@ -143,6 +143,9 @@ func (s *Server) listen(l Listeners) (servers []*http.Server, listeners []net.Li
 			}
 			return nil, nil, fmt.Errorf("--%s %s: %w", place.flag, place.address, err)
 		}
+		if i == 0 && l.Cert == "" { // below TLS there is nothing to read
+			listener = faultListener{listener}
+		}
 		listeners = append(listeners, listener)
 		servers = append(servers, &http.Server{
 			Handler:           place.handler,
