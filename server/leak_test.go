@@ -13,6 +13,13 @@ import (
 // they do. Connections take a while to end on a machine that does much else.
 func TestMain(m *testing.M) {
 	loaded()
+	if os.Getenv(soakServer) != "" {
+		if err := serveSoak(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	before := goleak.IgnoreCurrent()
 	code := m.Run()
 	for deadline := time.Now().Add(time.Minute); code == 0; {
