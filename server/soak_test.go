@@ -28,8 +28,8 @@ import (
 	"unmask/server"
 )
 
-// maxServerMemory is the figure of docs/serving.md: what a server takes beside its weights, --memory
-// and --keep.
+// maxServerMemory is the figure of docs/serving.md: what a server takes at most beside its weights,
+// --memory and --keep.
 const maxServerMemory = 2 << 30
 
 // soakServer is set in the environment of the process that serves for TestSoak.
