@@ -23,8 +23,9 @@ func newSchedule() *cobra.Command {
 
 Measures how much the model knows about the samples (lines of unmask text --json, all of one length)
 at up to 64 levels of masking, and finds the steps that lose least ("jump your steps", Park et al.
-2025). It prints the schedule, for all runs with that many steps. With few samples, chance decides
-between steps that lose about as much.`,
+2025; they are also the optimal ones of arXiv 2511.04647). It prints the schedule, for all runs with
+that many steps, and notes what it loses to the distribution of the samples where positions open at
+random. With few samples, chance decides between steps that lose about as much.`,
 		Example: `  unmask text -n 32 --steps 128 --json --out samples.jsonl
   unmask text --steps 16 --schedule "$(unmask schedule samples.jsonl --steps 16)"`,
 		Args: exactArgs(1, "a FILE.jsonl of unmask text --json"),
@@ -54,10 +55,12 @@ func (d *deviceFlags) findSchedule(cmd *cobra.Command, name string, steps int, s
 		return err
 	}
 	defer in.Close()
-	schedule, err := judges.FindSchedule(ctx, m, in, steps, seed)
+	found, err := judges.FindSchedule(ctx, m, in, steps, seed)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, atomicfile.WithoutPath(err))
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), schedule)
+	logNotes(fmt.Sprintf("positions opened at random are %.3g nats of KL from the samples' text, and "+
+		"%.3g with schedule uniform", found.KL, found.UniformKL))
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), found.Schedule)
 	return err
 }

@@ -12,6 +12,9 @@ import (
 // profile[m-1] is the mean log-probability of the true token at a masked position, in nats, with m
 // positions masked. Opening all but c of b masked positions in one step costs
 // (b-c)*-profile[b-1] nats. Among schedules of the same cost it takes the most even.
+//
+// The same schedule has the least expected KL of optimal inference schedules (arXiv 2511.04647), as
+// ScheduleKL has it: the two costs differ by the sum of the profile, which no schedule changes.
 func JYS(steps int, profile []float64) ([]float64, error) {
 	length := len(profile)
 	if steps < 1 || steps > length {
@@ -36,6 +39,27 @@ func JYS(steps int, profile []float64) ([]float64, error) {
 		times[i] = float64(masks) / float64(length)
 	}
 	return times, nil
+}
+
+// ScheduleKL returns the expected KL, in nats, of the distribution that is right from that of a run
+// that opens positions at random in the steps of a schedule, the positions of a step independently
+// (arXiv 2511.04647). profile is that of JYS.
+//
+// With j positions open, another one costs h_j nats, the profile's mean entropy there. Each of the
+// k positions of a step is drawn as if only the j from before the step were known, which costs
+// h_j - h_(j+m) more for the one that has m others of the step before it. 0 is exact.
+func ScheduleKL(s Schedule, steps int, profile []float64) (nats float64) {
+	length := len(profile)
+	entropy := func(open int) float64 { return -profile[length-1-open] }
+	before := 0
+	for n := 1; n <= steps; n++ {
+		after := OpenCount(s, float64(n), steps, length)
+		for open := before; open < after; open++ {
+			nats += entropy(before) - entropy(open)
+		}
+		before = after
+	}
+	return nats
 }
 
 // addStep returns the least costs of n+1 steps, given those of n, and how many masks the first of

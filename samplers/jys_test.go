@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/samplers"
+	"unmask/testkit/parity"
 )
 
 // jysCost is the cost of a schedule by its numbers of masks, which end at 0.
@@ -78,5 +79,39 @@ func TestTimesAreASchedule(t *testing.T) {
 	} {
 		_, err := samplers.TimesSchedule(times)
 		require.EqualError(t, err, want)
+	}
+}
+
+// JYS's schedules have the cost of the optimal schedules of arXiv 2511.04647, and their counts
+// where no other schedule costs as little.
+func TestJYSIsTheOptimalSchedule(t *testing.T) {
+	for _, pack := range []string{"samplers-2026-1", "samplers-2026-2", "samplers-2026-3"} {
+		p := parity.Open(t, pack)
+		curve, _ := p.Floats("curve")
+		cost, _ := p.Floats("cost")
+		profile := make([]float64, len(curve))
+		for open, entropy := range curve {
+			profile[len(curve)-1-open] = -float64(entropy)
+		}
+		for steps := 1; steps <= len(curve); steps++ {
+			times, err := samplers.JYS(steps, profile)
+			require.NoError(t, err)
+			found, err := samplers.TimesSchedule(times)
+			require.NoError(t, err)
+			require.InDelta(t, cost[steps-1], samplers.ScheduleKL(found, steps, profile), 1e-6)
+
+			want, _ := p.Ints(fmt.Sprintf("counts_%d", steps))
+			var counts []int32
+			before := 0
+			for n := 1; n <= steps; n++ {
+				after := samplers.OpenCount(found, float64(n), steps, len(curve))
+				counts = append(counts, int32(after-before))
+				before = after
+			}
+			require.Equal(t, want, counts, "%s, %d steps", pack, steps)
+
+			even := samplers.ScheduleKL(samplers.Uniform, steps, profile)
+			require.GreaterOrEqual(t, even, float64(cost[steps-1])-1e-6)
+		}
 	}
 }

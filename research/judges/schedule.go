@@ -16,12 +16,21 @@ import (
 // maxScheduleData is the most samples that a schedule is optimised on.
 const maxScheduleData = 4096
 
-// FindSchedule optimises a schedule for a model on the lines of unmask text --json in samples and
-// returns it, of times for each step; see samplers.JYS. seed chooses the masked positions.
+// FoundSchedule is an optimised schedule, of times for each step.
+type FoundSchedule struct {
+	samplers.Schedule
+
+	// KL is what its steps cost, and UniformKL what those of samplers.Uniform do, by
+	// samplers.ScheduleKL, in nats of a sequence.
+	KL, UniformKL float64
+}
+
+// FindSchedule optimises a schedule for a model on the lines of unmask text --json in samples; see
+// samplers.JYS. seed chooses the masked positions.
 func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps int,
-	seed uint64) (samplers.Schedule, error) {
+	seed uint64) (found FoundSchedule, err error) {
 	var data [][]int32
-	err := eachLine(samples, func(n int, l textLine) error {
+	err = eachLine(samples, func(n int, l textLine) error {
 		if n > maxScheduleData {
 			return fmt.Errorf("there are more samples, want at most %d", maxScheduleData)
 		}
@@ -32,17 +41,23 @@ func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return found, err
 	}
 	profile, err := MeasureProfile(ctx, m.Denoiser, data, seed)
 	if err != nil {
-		return nil, err
+		return found, err
 	}
 	times, err := samplers.JYS(steps, profile)
 	if err != nil {
-		return nil, err
+		return found, err
 	}
-	return samplers.TimesSchedule(times)
+	found.Schedule, err = samplers.TimesSchedule(times)
+	if err != nil {
+		return found, err
+	}
+	found.KL = samplers.ScheduleKL(found.Schedule, steps, profile)
+	found.UniformKL = samplers.ScheduleKL(samplers.Uniform, steps, profile)
+	return found, nil
 }
 
 // MeasureProfile measures how well a model predicts with some positions masked. Element m-1 is the
