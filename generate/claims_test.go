@@ -105,6 +105,8 @@ func TestCoinsWithManySteps(t *testing.T) {
 	const n = 1200
 	for _, name := range []string{"vanilla", "vanilla(bits=32)", "remdm(eta=0.05)",
 		"remdm(strategy=rescale,eta=0.1)", "remdm(strategy=loop)", "remdm(strategy=conf)",
+		"remdm(strategy=psi,kappa=0.9)", "remdm(strategy=constant,eta=0.05,from=0.3,to=0.9)",
+		"remdm(strategy=psi,kappa=0.95,noise=cosine)", "remdm(noise=cosine,eta=0.05)",
 		"theta-trapezoidal", "theta-trapezoidal(theta=0.3)"} {
 		closed := 0
 		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name),

@@ -241,3 +241,70 @@ func TestSpacedKeepsPositionsApart(t *testing.T) {
 	}
 	require.Greater(t, ran, len(bold))
 }
+
+// psiLaw is a run of a Psi-sampler on masks, in the paper's form: with the weight kappa the
+// posterior, else fresh noise around the predicted text. The pass after the last step takes the
+// most probable tokens.
+func psiLaw(steps int, alpha func(t float64) float64, kappa func(step int) float64) law {
+	return func(p [][]float64, x []int32, step int, add func([]int32, float64)) {
+		mask := int32(len(p[0]))
+		if step > steps {
+			after := slices.Clone(x)
+			for i := range x {
+				if x[i] == mask {
+					after[i] = int32(highest(p[i], 1)[0])
+				}
+			}
+			add(after, 1)
+			return
+		}
+		time := func(n int) float64 { return 1 - float64(n)*(1-1e-5)/float64(steps) }
+		before := alpha(time(step - 1))
+		later := alpha(time(step))
+		k := kappa(step)
+		q := make([][]float64, len(x))
+		for i := range x {
+			q[i] = make([]float64, len(p[i])+1)
+			if x[i] != mask {
+				q[i][x[i]] = k + (1-k)*later
+				q[i][mask] = (1 - k) * (1 - later)
+				continue
+			}
+			for token, v := range p[i] {
+				q[i][token] = (k*(later-before)/(1-before) + (1-k)*later) * v
+			}
+			q[i][mask] = k*(1-later)/(1-before) + (1-k)*(1-later)
+		}
+		eachDraw(q, add)
+	}
+}
+
+// Texts of the strategy psi have the law of the paper, with either noise, and only between the
+// shares of the steps that it names.
+func TestPsiDrawsItsLaw(t *testing.T) {
+	m := exactModel(t, "markov:length=3,tokens=2,stay=0.95")
+	linear := func(t float64) float64 { return 1 - t }
+	cosine := func(t float64) float64 { return 1 - math.Cos(math.Pi/2*(1-t)) }
+	const steps = 4
+	early := func(step int) float64 {
+		if step <= 2 { // from=0.1 to=0.5 of 5 steps: none before, two of them
+			return 0.05
+		}
+		return 1
+	}
+	for _, c := range []struct {
+		recipe string
+		want   law
+	}{
+		{"remdm(strategy=psi,kappa=0.05)",
+			psiLaw(steps, linear, func(int) float64 { return 0.05 })},
+		{"remdm(strategy=psi,kappa=0.05,noise=cosine)",
+			psiLaw(steps, cosine, func(int) float64 { return 0.05 })},
+		{"remdm(strategy=psi,kappa=0.05,from=0.1,to=0.5)", psiLaw(steps, linear, early)},
+	} {
+		want := enumerateLaw(m, steps+1, c.want)
+		require.Less(t, lawRatio(t, m, c.recipe+" steps=4", 40000, want), 1.0, c.recipe)
+		other := "remdm(strategy=psi,kappa=1)"
+		require.Greater(t, lawRatio(t, m, other+" steps=4", 40000, want), 1.5, c.recipe)
+	}
+}

@@ -50,7 +50,7 @@ func fullView(step, steps int) *samplers.View {
 // No rule changes its view, and the positions that it opens are masked and distinct.
 func TestRulesLeaveTheirView(t *testing.T) {
 	names := []string{"vanilla(bits=32)", "hybrid(hybrid(random,margin),hybrid)", "eb(hybrid)",
-		"remdm(strategy=conf)"}
+		"remdm(strategy=conf)", "remdm(strategy=psi,noise=cosine)"}
 	for _, info := range samplers.List() {
 		names = append(names, info.Name)
 	}

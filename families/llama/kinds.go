@@ -60,7 +60,9 @@ const (
 	// generate.py of dInfer and Fast-dLLM: all that are sure enough
 	sureRecipe = "semi-ar(greedy(threshold)) schedule=llada steps=128"
 	// README of Dream-org/Dream-v0-Instruct-7B, but with one step per token, as in its chat demo,
-	// instead of 512
+	// instead of 512. The published scores are of temperature 0.1 and top-p 0.9, where most rows keep
+	// one token and tie: of these the leftmost open first, so the order is nearly left to right. At
+	// temperature 0 there are no ties, and the order, by entropy, is another one with other scores.
 	dreamRecipe = "entropy schedule=dream steps=128 temperature=0.2 top-p=0.95"
 	blockRecipe = "dynamic schedule=llada steps=%d reuse=blocks"
 	sdarRecipe  = "dynamic(theta=0.85) schedule=llada steps=%d reuse=blocks"
