@@ -119,7 +119,7 @@ class Rows:
         w = (w + [0.1] * canvas)[:canvas]
         at = list(range(start))
         if canvas == 1:
-            return tokens + [self.mask], at + [start], target + answer, weight + [4.0]
+            return tokens + [self.mask], at + [start], target + answer, weight + [8.0]
         mode = rng.random()
         if mode < 0.82:
             size = BLOCK if rng.random() < (0.88 if kind != "tools" else 0.6) else rng.choice((8, 32, 32))
