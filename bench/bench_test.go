@@ -80,7 +80,10 @@ func TestSelect(t *testing.T) {
 		require.NoError(t, err, pattern)
 		require.Len(t, got, want, pattern)
 	}
-	_, err := Select("nothing")
+	usual, err := Select(Usual)
+	require.NoError(t, err)
+	require.Less(t, len(usual), len(All())/2)
+	_, err = Select("nothing")
 	require.ErrorContains(t, err, "want names such as")
 }
 

@@ -7,6 +7,11 @@ import (
 	"strings"
 )
 
+// Usual is the pattern of the measurements that say most in at most three minutes on two cores:
+// whole passes of the published sizes, their parts, and the demo models.
+const Usual = "ceiling,forward/lm12,forward/vit20,partial32,decode,head/logits,attention,conv," +
+	"generate/text,generate/image"
+
 // Select returns the measurements that match a pattern: "forward" and "forward/lm12" match all
 // names below them, "*" matches one part of a name, as in "forward/*/int8", and commas separate
 // several patterns. An empty pattern matches all.

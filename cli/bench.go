@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,20 +15,27 @@ import (
 // newBench returns the command unmask bench.
 func newBench() *cobra.Command {
 	var o bench.Options
-	var asJSON bool
+	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use: "bench",
-		Example: `  unmask bench                       everything, a few minutes
-  unmask bench --only step64         one measurement`,
+		Example: `  unmask bench                       the usual ones, two minutes on two cores
+  unmask bench --only step64         one measurement
+  unmask bench --all                 everything, half an hour or more`,
 		Short: "Measure kernels and whole passes as shares of what this processor can do",
 		Long: `Measure kernels and whole passes as shares of what this processor can do.
 
 Seconds are medians. The share is the fraction of a ceiling that a measurement reaches. The ceiling
 is a loop of only the instruction named in the last column, or of reading memory, run in turn with
 each call. A sampler's own work is its step without the network and the output head. UNMASK_ISA
-chooses the instruction set.`,
+chooses the instruction set.
+
+Without --only and --all these are measured:
+  ` + strings.ReplaceAll(bench.Usual, ",", "\n  "),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Only == "" && !all {
+				o.Only = bench.Usual
+			}
 			if _, err := bench.Select(o.Only); err != nil {
 				return usagef("%v", wrapError("--only", err))
 			}
@@ -41,6 +49,8 @@ chooses the instruction set.`,
 	}
 	cmd.Flags().StringVar(&o.Only, "only", "",
 		"`PATTERN` of names, such as forward or 'forward/*/int8,head'")
+	cmd.Flags().BoolVar(&all, "all", false, "measure everything")
+	cmd.MarkFlagsMutuallyExclusive("only", "all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object a line")
 	flags.Threads(cmd.Flags(), &o.Threads, "processor cores to use")
 	flags.Int(cmd.Flags(), &o.Samples,

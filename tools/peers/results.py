@@ -1,6 +1,6 @@
 """Writes what was measured into a file of bench/results: its format is in bench/README.md, under "Results".
 
-    python3 tools/peers/results.py --out bench/results/bench.json --rounds 3 -- ./unmask bench --json --threads 2
+    python3 tools/peers/results.py --out bench/results/bench.json --rounds 3 -- ./unmask bench --json --all --threads 2
 
 runs a command that prints a JSON object a line, so many times, and keeps every round. The other scripts of this
 folder call write().
