@@ -31,13 +31,6 @@ func (s *Server) Hurry(what string, d time.Duration) {
 // Clock replaces the clock of works and passes, before models are added.
 func (s *Server) Clock(now func() time.Time) { s.now = now }
 
-// Pace makes the engines believe that they make so many rows a second, until the next pass ends.
-func (s *Server) Pace(rows float64) {
-	for _, e := range s.engines() {
-		e.Pace(rows)
-	}
-}
-
 // Neutral returns the fields of other servers, each with the values that change no answer; nil
 // where every value is one.
 func Neutral() map[string][]string {

@@ -149,3 +149,18 @@ func gatedAt(t testing.TB, o server.Options, now func() time.Time) (*gate, *serv
 	})
 	return g, s, h
 }
+
+// measurePace makes one pass of 256 rows for a key while the clock moves, so that the engine knows
+// how long its rows take: 200 of them a second. It leaves the gate shut.
+func measurePace(t testing.TB, g *gate, h *httptest.Server, key string, clock *stopped) {
+	g.shut()
+	passes := len(g.seen())
+	answered := laterBy(t, key, h.URL+"/v1/completions",
+		`{"prompt":"A","max_tokens":255,"steps":1,"seed":9}`)
+	g.stuck()
+	clock.add(256 * time.Second / 200)
+	g.pass(1)
+	got := <-answered
+	require.Equal(t, 200, got.status, "%s", got.data)
+	require.Len(t, g.seen(), passes+1)
+}

@@ -2,9 +2,6 @@ package server_test
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,31 +17,14 @@ func TestRoomPerKey(t *testing.T) {
 	require.NoError(t, err)
 	for name, fill := range map[string]string{"number": `"max_tokens":9,"steps":2`,
 		"time": `"max_tokens":255,"steps":255,"n":64`} {
-		g, s, h := gated(t, server.Options{Keys: keys, Queue: 3, Timeout: time.Minute})
-		s.Pace(200)
-		g.shut()
+		var clock stopped
+		g, s, h := gatedAt(t, server.Options{Keys: keys, Queue: 3, Timeout: time.Minute}, clock.now)
+		measurePace(t, g, h, "bob-secret:1", &clock)
 		waiting := 0
 		// ask returns the status and the answer of a request that is refused, 0 for one that waits.
 		ask := func(key, fields string, seed int) (status int, answer string) {
-			done := make(chan refusalAnswer, 1)
-			go func() {
-				r, err := http.NewRequest("POST", h.URL+"/v1/completions", strings.NewReader(
-					fmt.Sprintf(`{"prompt":"A","seed":%d,%s}`, seed, fields)))
-				if err != nil {
-					done <- refusalAnswer{err: err}
-					return
-				}
-				r.Header.Set("Content-Type", "application/json")
-				r.Header.Set("Authorization", "Bearer "+key)
-				a, err := http.DefaultClient.Do(r)
-				if err != nil {
-					done <- refusalAnswer{err: err}
-					return
-				}
-				defer a.Body.Close()
-				data, err := io.ReadAll(a.Body)
-				done <- refusalAnswer{a.StatusCode, a.Header, data, err}
-			}()
+			done := laterBy(t, key, h.URL+"/v1/completions",
+				fmt.Sprintf(`{"prompt":"A","seed":%d,%s}`, seed, fields))
 			eventually(t, func() bool { return len(done) > 0 || s.Watching() > waiting }, "it waits")
 			if len(done) == 0 {
 				waiting++

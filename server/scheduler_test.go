@@ -60,10 +60,19 @@ func idle(t testing.TB, s *server.Server) {
 }
 
 // later posts in a goroutine and returns what the answer will be.
-func later(t testing.TB, url, body string) <-chan refusalAnswer {
+func later(t testing.TB, url, body string) <-chan refusalAnswer { return laterBy(t, "", url, body) }
+
+// laterBy is later with the key of a client, "" for none.
+func laterBy(t testing.TB, key, url, body string) <-chan refusalAnswer {
 	out := make(chan refusalAnswer, 1)
+	question, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	require.NoError(t, err)
+	question.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		question.Header.Set("Authorization", "Bearer "+key)
+	}
 	go func() {
-		r, err := http.Post(url, "application/json", strings.NewReader(body))
+		r, err := http.DefaultClient.Do(question)
 		if err != nil {
 			out <- refusalAnswer{err: err}
 			return
@@ -400,7 +409,15 @@ func TestDeadlines(t *testing.T) {
 		got.data)
 	eventually(t, func() bool { return strings.Contains(log.String(), "queue_ms=0 run_ms=450") },
 		"what was not finished ran too")
-	s.Pace(200)
+	g.unshut()
+	s.Close()
+}
+
+// Work that would wait longer than a request may take is refused with the time that it would be.
+func TestWaitsAreEstimated(t *testing.T) {
+	var clock stopped
+	g, s, h := gatedAt(t, server.Options{Timeout: time.Minute}, clock.now)
+	measurePace(t, g, h, "", &clock)
 	later(t, h.URL+"/v1/completions", `{"prompt":"A","max_tokens":255,"steps":255,"n":64}`)
 	watched(t, s, 1)
 	status, header, data := post(t, h.URL+"/v1/completions",

@@ -187,13 +187,6 @@ func (e *Engine) RowsPerSecond() float64 {
 	return math.Round(e.rate)
 }
 
-// Pace sets what RowsPerSecond returns until the next pass ends, for tests of waits.
-func (e *Engine) Pace(rows float64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.rate = rows
-}
-
 // wake lets Run look for what changed.
 func (e *Engine) wake() {
 	select {
