@@ -48,24 +48,11 @@ func newNumber(name string, m Measure) Number { return Number{name, m.Value, m.E
 // hasError reports whether the measure has a standard error.
 func (m Measure) hasError() bool { return len(m.LeaveOneOut) > 0 && !math.IsNaN(m.Value) }
 
-// completeVerdict completes v: it is decided if the claim or its opposite is beyond chance and all
-// measures in `from` have errors.
-func completeVerdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
-	for _, m := range from {
-		if !m.hasError() {
-			return v
-		}
-	}
-	v.Holds = claimed
-	v.Decided = claimed || against
-	return v
-}
-
 // judgeBelow completes v, which holds if the mean of measures is below 0.
 func (v Verdict) judgeBelow(name string, all []Measure) Verdict {
 	mean := averageMeasures(all...)
 	v.Numbers = append(v.Numbers, newNumber(name, mean))
-	return completeVerdict(v, mean.Below(0), mean.Above(0), mean)
+	return v.decide([]test{below(mean, 0)}, []test{above(mean, 0)})
 }
 
 // maxTimes is the largest factor on the number of samples that the search for Times tries.
@@ -155,7 +142,7 @@ func (t Table) judgeDegradation(g Grid) Verdict {
 	v.Numbers = append(v.Numbers, newNumber("change, MaskGIT, mean", all),
 		newNumber("change, Random",
 			combine(subtract, t.metric(random, last, "frechet"), t.metric(random, early, "frechet"))))
-	return completeVerdict(v, all.Above(0), all.Below(0), all)
+	return v.decide([]test{above(all, 0)}, []test{below(all, 0)})
 }
 
 // judgeTextClaims calls judge with the verdict on each claim about text, in the order of figures.
@@ -238,13 +225,11 @@ func (t Table) judgeFollows(g Grid, sampler, claim, figure, metric string) Verdi
 	}
 	if sampler == "temp" {
 		v.Rule = "its share of the way from random to maskgit, over all α and steps, is above a half"
-		return completeVerdict(v, share.Above(0.5), share.Below(0.5), share)
+		return v.decide([]test{above(share, 0.5)}, []test{below(share, 0.5)})
 	}
-	v.Rule = "its share of the way from random to maskgit, over all α and steps, is above a half and " +
-		"not beyond one and a half"
-	within := share.Above(0.5) && share.Below(1.5)
-	outside := share.Below(0.5) || share.Above(1.5)
-	return completeVerdict(v, within, outside, share)
+	v.Rule = "its share of the way from random to maskgit, over all α and steps, is within a half of 1: " +
+		"nearer to maskgit than to random, and not as far beyond it"
+	return v.decideEqual(within(share, 1, 0.5), outside(share, 1, 0.5))
 }
 
 // judgeCachePerStep compares pairs at equal steps.

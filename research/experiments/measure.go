@@ -65,16 +65,6 @@ func (m Measure) Error() float64 {
 	return math.Sqrt((g - 1) / g * sum)
 }
 
-// studentHalfWidth is the half width, in standard errors, of a 95 % interval of Student's
-// distribution with Groups-1 degrees of freedom.
-const studentHalfWidth = 2.262
-
-// Above reports whether the measure is larger than v beyond chance.
-func (m Measure) Above(v float64) bool { return m.Value-studentHalfWidth*m.Error() > v }
-
-// Below reports whether the measure is smaller than v beyond chance.
-func (m Measure) Below(v float64) bool { return m.Value+studentHalfWidth*m.Error() < v }
-
 // withMoreSamples returns the measure with the error that `more` times the samples would give; 0
 // means 1.
 func (m Measure) withMoreSamples(factor float64) Measure {
