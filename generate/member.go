@@ -299,7 +299,7 @@ func (m *member) fillRest(first int, end int32) {
 	m.needsStep = false
 }
 
-// replaceAfterEnd makes everything behind the first open end token that token, for samplers with
+// replaceAfterEnd makes everything behind the first open end token that token, for recipes with
 // which such a token ends the text even while positions before it are masked.
 func (m *member) replaceAfterEnd() {
 	first := slices.IndexFunc(m.free, func(p int) bool {

@@ -85,11 +85,11 @@ func (a Overrides) Complete(base Recipe, d model.Denoiser, masked int) (Recipe, 
 	return r.Complete(d, masked)
 }
 
-// drawingParams are the parameters of a recipe that say how its own sampler draws.
-var drawingParams = []string{"temperature", "top-p", "top-k"}
+// ownParams are the parameters of a recipe that say how its own sampler draws and ends.
+var ownParams = []string{"temperature", "top-p", "top-k", "end-at"}
 
-// Dropped returns the parameters of base, as NAME=VALUE pairs, that a replaces by no temperature
-// and no filter because it names a sampler.
+// Dropped returns the parameters of base, as NAME=VALUE pairs, that a replaces by no temperature,
+// no filter and settled ends because it names a sampler.
 //
 // A recipe's temperature belongs to its sampler: RND1's entropy at 0.1 and greedy(entropy) at 0.1
 // are both of its authors' runs, but who names greedy(entropy) expects its order at temperature 1.
@@ -98,7 +98,7 @@ func (a Overrides) Dropped(base Recipe) (pairs []string) {
 	if _, overridden := a["sampler"]; !overridden {
 		return nil
 	}
-	for _, name := range drawingParams {
+	for _, name := range ownParams {
 		_, overridden := a[name]
 		if text := base.Get(name); text != "" && !overridden {
 			pairs = append(pairs, name+"="+text)
@@ -125,7 +125,7 @@ func (a Overrides) setParams(r *Recipe, base Recipe) error {
 		text, overridden := a[p.Name]
 		if !overridden {
 			text = p.get(&base)
-			if text == "" || namesSampler && slices.Contains(drawingParams, p.Name) {
+			if text == "" || namesSampler && slices.Contains(ownParams, p.Name) {
 				continue // a named sampler begins from its own, see Dropped
 			}
 		}

@@ -101,6 +101,7 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 		if r.EndTokens = nil; rapid.IntRange(0, 2).Draw(t, "ends") == 0 {
 			r.EndTokens = []int32{int32(rapid.IntRange(0, spec.Outcomes-1).Draw(t, "end"))}
 		}
+		r.EndsWhereOpen = r.EndTokens != nil && rapid.Bool().Draw(t, "ends where open")
 		if r.Reuse == generate.Delayed {
 			r.Refresh = 3
 		}

@@ -56,6 +56,10 @@ type Recipe struct {
 	// runs from 1 to 0.001 over the steps or, if the sampler decides their number, is the masked
 	// share.
 	EndPenalty float64
+
+	// EndsWhereOpen ends a text wherever an end token opens, even while positions before it are
+	// masked: all behind it becomes that token. Otherwise the text ends once the token is settled.
+	EndsWhereOpen bool
 }
 
 // Guidance is classifier-free guidance for models that take a condition. The zero Guidance is none.

@@ -115,7 +115,7 @@ func TestRecipeText(t *testing.T) {
 // Every field of a recipe has a parameter.
 func TestParametersCoverTheRecipe(t *testing.T) {
 	r, err := generate.ParseRecipe("sampler=moment schedule=mage steps=3 cache=2 reuse=dkv " +
-		"block-size=4 refresh=4 window=3 window-sigma=2 end-penalty=3 temperature=0.5 top-p=0.5 top-k=3 ban=1 bias=2=3 guidance=2 " +
+		"block-size=4 refresh=4 window=3 window-sigma=2 end-penalty=3 end-at=open temperature=0.5 top-p=0.5 top-k=3 ban=1 bias=2=3 guidance=2 " +
 		"guidance-schedule=linear")
 	require.NoError(t, err)
 	r.Greedy = true // temperature 0, in place of another

@@ -111,10 +111,21 @@ func (r *Recipe) inactiveParams() (list []inactiveParam) {
 	if r.Window == 0 {
 		list = append(list, inactiveParam{"window-sigma", "0 without a window"})
 	}
+	if r.changesOpenTokens() {
+		list = append(list, inactiveParam{"end-at",
+			"settled with " + samplers.Text(r.Sampler) + ": it may take an end back"})
+	}
 	if r.Guidance.Scale == 0 {
 		list = append(list, inactiveParam{"guidance-schedule", "none without guidance"})
 	}
 	return list
+}
+
+// changesOpenTokens reports whether the sampler masks, replaces or cuts off what is open.
+func (r *Recipe) changesOpenTokens() bool {
+	edits := r.Reuse == Blocks && samplers.Is[samplers.Editor](r.Sampler)
+	return edits || samplers.Is[samplers.Remasker](r.Sampler) ||
+		samplers.Is[samplers.Judge](r.Sampler) || samplers.Is[samplers.Resizer](r.Sampler)
 }
 
 // checkCache returns an error for intermediate stages with a sampler or a model that has none.

@@ -114,6 +114,21 @@ var recipeParams = []recipeParam{
 		Paper: "Xie et al. 2025, Dream-Coder, eos_penalty",
 		Help:  "how much less likely the end of the text is at first, and less and less so; 0 for none"},
 		func(r *Recipe) *float64 { return &r.EndPenalty }),
+	{param.Param{Name: "end-at", Kind: param.Word, Words: []string{"settled", "open"},
+		Default: "settled",
+		Help: "what ends a text: an end token before which all is settled, or any that opens; open " +
+			"saves the steps that fill what nobody sees"},
+		func(r *Recipe) string {
+			if r.EndsWhereOpen {
+				return "open"
+			}
+			return ""
+		},
+		func(r *Recipe, p param.Param, text string) error {
+			word, err := p.Word(text)
+			r.EndsWhereOpen = word == "open"
+			return err
+		}},
 	{param.Param{Name: "ban", Kind: param.Text, Help: "token ids that never are drawn: 3,17"}, banText,
 		setBan},
 	{param.Param{Name: "bias", Kind: param.Text,

@@ -76,7 +76,7 @@ func TestEndsChangeNoText(t *testing.T) {
 					r.EndTokens = []int32{0}
 				}
 				isOther := samplers.Is[samplers.Resizer](r.Sampler) ||
-					samplers.Is[samplers.EarlyEnder](r.Sampler)
+					samplers.Is[samplers.EarlyEnder](r.Sampler) || r.EndsWhereOpen
 				if isOther || r.EndTokens == nil {
 					return
 				}
@@ -101,6 +101,62 @@ func TestEndsChangeNoText(t *testing.T) {
 	}
 	require.Positive(t, shorter[false])
 	require.Positive(t, shorter[true])
+}
+
+// With end-at open nothing behind an open end is masked or another token, whatever is masked before
+// it, and the run takes no step for what is behind.
+func TestTextsEndWhereAnEndOpens(t *testing.T) {
+	all := subjects(t, 1)
+	checks(t, "60")
+	ended := 0
+	for name, d := range all {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				r := drawRequest(t, d, 0)
+				if r.EndTokens == nil {
+					r.EndTokens = []int32{0}
+				}
+				r.EndsWhereOpen = true
+				if _, err := r.Check(d); err != nil {
+					return
+				}
+				steps := run(t, d, r)
+				for _, step := range steps {
+					end := endOf(r, step.Tokens, r.EndTokens[0])
+					if end < 0 {
+						continue
+					}
+					for p, token := range step.Tokens[end:] {
+						isKnown := r.Known != nil && r.Known[end+p] != d.Spec().Mask
+						require.True(t, isKnown || token == r.EndTokens[0], "%d %v", end, step.Tokens)
+					}
+					if slices.Contains(step.Tokens[:end], d.Spec().Mask) {
+						ended++
+					} else {
+						require.True(t, step.Done)
+					}
+				}
+			})
+		})
+	}
+	require.Positive(t, ended)
+}
+
+// Ends are settled in the loops of papers, and a rule that may take an end back waits for that.
+func TestEndAt(t *testing.T) {
+	require.Equal(t, "settled", generate.ParamOf("end-at").Default)
+	for _, rule := range []string{"p2", "remdm", "wino", "daedal"} {
+		r := recipe(t, rule+" end-at=open")
+		_, err := r.Complete(newTable(8), 8)
+		require.ErrorContains(t, err, "end-at is open, want settled with "+rule)
+	}
+	own := recipe(t, "semi-ar(confidence,block=4) steps=8 end-at=open")
+	named, err := generate.Overrides{"sampler": "confidence"}.ApplyTo(own)
+	require.NoError(t, err)
+	require.False(t, named.EndsWhereOpen)
+	again, err := generate.Overrides{"steps": "4"}.ApplyTo(own)
+	require.NoError(t, err)
+	require.True(t, again.EndsWhereOpen)
 }
 
 func parsed(t require.TestingT, text string) samplers.Sampler {

@@ -111,7 +111,7 @@ func (p *Pool) newTask(r Request) (*task, error) {
 	t.samplerPlans = samplers.Is[samplers.Planner](r.Sampler)
 	t.remasks = samplers.Is[samplers.Remasker](r.Sampler)
 	t.looksAhead = samplers.Is[samplers.Lookahead](r.Sampler)
-	t.endsEarly = samplers.Is[samplers.EarlyEnder](r.Sampler)
+	t.endsEarly = r.EndsWhereOpen || samplers.Is[samplers.EarlyEnder](r.Sampler)
 	t.checksRuns = samplers.Is[samplers.RunChecker](r.Sampler)
 	t.clock, _ = samplers.As[samplers.Clock](r.Sampler)
 	t.stateful, _ = samplers.As[samplers.Stateful](r.Sampler)
