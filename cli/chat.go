@@ -38,6 +38,7 @@ type chatFlags struct {
 	variables flags.Variables
 	keepGB    float64
 	watch     bool
+	plain     bool
 }
 
 // newChat returns the command unmask chat.
@@ -47,6 +48,9 @@ func newChat() *cobra.Command {
 		Use:   "chat [MODEL]",
 		Short: "Talk with a model in the terminal",
 		Long: `Talk with a model that has a chat template; without MODEL, with the built-in demo-chat.
+
+On a terminal an answer grows from the left as it settles; behind that stands, dim, what may still
+change. --watch shows all of its positions while they open.
 
 Each line is a message. A line that ends with \ continues on the next one. Pasted lines are one
 message, which Enter sends. The arrow keys bring back earlier messages, in which ↵ marks the end of a
@@ -78,7 +82,11 @@ column for each character, so wide ones, such as Chinese, may be shown in the wr
 	cmd.Flags().StringVar(&f.system, "system", "", "the system message")
 	f.variables.Register(cmd.Flags())
 	addKeepFlag(cmd.Flags(), &f.keepGB, "answers")
-	cmd.Flags().BoolVar(&f.watch, "watch", false, "show answers in the terminal while they form")
+	cmd.Flags().BoolVar(&f.watch, "watch", false,
+		"show all positions of an answer while they open, on a terminal")
+	cmd.Flags().BoolVar(&f.plain, "plain", false,
+		"print each answer when it is done, not wrapped, and redraw nothing")
+	cmd.MarkFlagsMutuallyExclusive("watch", "plain")
 	return cmd
 }
 
@@ -129,8 +137,12 @@ type conversation struct {
 
 	out io.Writer
 
-	// columns returns the width of the terminal; nil where answers are not wrapped.
+	// columns returns the width of the terminal; nil where answers are printed when they are done, not
+	// wrapped.
 	columns func() int
+
+	// plain shows no progress.
+	plain bool
 
 	// watcher is nil without --watch.
 	watcher *terminal.Watcher
@@ -163,6 +175,7 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		seed:      f.seed,
 		system:    f.system,
 		out:       stdout,
+		plain:     f.plain,
 		store:     kvcache.NewStore(int64(f.keepGB * 1e9)),
 	}
 	c.template, err = m.Chat()
@@ -183,7 +196,7 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return c.answerMessages(ctx, func() (string, error) { return readMessage(lines) })
 	}
 	c.interrupts = terminal.NotifyInterrupts(ctx)
-	if term.IsTerminal(int(os.Stdout.Fd())) {
+	if term.IsTerminal(int(os.Stdout.Fd())) && !f.plain {
 		c.columns = func() int { return terminalColumns(os.Stdout) }
 	}
 	terminal.LogWrappedf("%s. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.",
@@ -398,10 +411,7 @@ func (c *conversation) generateAnswer(parent context.Context, r generate.Request
 		}
 	}()
 	cut := false
-	progress := terminal.LazyProgress{Label: "steps"}
-	if c.watcher != nil {
-		c.watcher.SetAnswer(view)
-	}
+	display := c.newDisplay(view)
 	for step, failed := range generate.Each(ctx, c.model.Denoiser, generate.PoolOptions{
 		Size:  1,
 		Store: c.store,
@@ -410,39 +420,89 @@ func (c *conversation) generateAnswer(parent context.Context, r generate.Request
 		if err != nil {
 			break
 		}
-		if c.watcher != nil {
-			c.watcher.Draw(step)
-		} else {
-			progress.Set(step.N, step.Steps)
-		}
-		if q := step.Sequences[0]; q.Done {
-			shown := view.Render(q.Tokens)
+		shown := view.Render(step.Sequences[0].Tokens)
+		if step.Sequences[0].Done {
 			text = shown.Text
 			cut = shown.Finish == "length"
 		} else {
-			text = view.Settled(q.Tokens, q.Settled)
+			text = view.Settled(step.Sequences[0].Tokens, step.Sequences[0].Settled)
 		}
+		display.draw(step, text, shown.Text)
 	}
-	progress.Close()
-	if c.watcher != nil {
-		c.watcher.Clear()
-	}
+	display.clear()
 	stopped = parent.Err() == nil && errors.Is(err, context.Canceled)
-	if stopped {
-		terminal.Logf("stopped")
-		err = nil
-	}
-	if err != nil {
+	if err != nil && !stopped {
+		display.abandon()
 		return "", false, err
 	}
-	shown := text
-	if c.columns != nil {
-		shown = terminal.WrapText(text, c.columns())
+	err = display.print(c.out, text)
+	if stopped {
+		terminal.Logf("stopped")
 	}
-	_, err = fmt.Fprintln(c.out, shown)
 	if cut {
 		terminal.LogWrappedf("stopped after %s: --max-tokens allows longer answers",
 			terminal.FormatCount(view.To-view.From, "token"))
 	}
 	return text, stopped, err
+}
+
+// answerDisplay shows an answer while it is made. One of its ways is not nil, or with --plain none.
+type answerDisplay struct {
+	watcher  *terminal.Watcher
+	growing  *terminal.GrowingText
+	progress *terminal.LazyProgress
+}
+
+// newDisplay returns the display of an answer.
+func (c *conversation) newDisplay(view *unmask.Answer) answerDisplay {
+	var d answerDisplay
+	switch {
+	case c.watcher != nil:
+		d.watcher = c.watcher
+		d.watcher.SetAnswer(view)
+	case c.columns != nil:
+		d.growing = terminal.NewGrowingText(c.out, c.columns())
+	case !c.plain:
+		d.progress = &terminal.LazyProgress{Label: "steps"}
+	}
+	return d
+}
+
+// draw shows what has settled of a text after a step, and the whole text as it is for now.
+func (d answerDisplay) draw(step *generate.Step, settled, whole string) {
+	switch {
+	case d.watcher != nil:
+		d.watcher.Draw(step)
+	case d.growing != nil:
+		rest, _ := strings.CutPrefix(whole, settled)
+		d.growing.Draw(settled, rest, step.N, step.Steps)
+	case d.progress != nil:
+		d.progress.Set(step.N, step.Steps)
+	}
+}
+
+// clear removes what is not a part of the answer.
+func (d answerDisplay) clear() {
+	switch {
+	case d.watcher != nil:
+		d.watcher.Clear()
+	case d.progress != nil:
+		d.progress.Close()
+	}
+}
+
+// abandon ends the line of an answer that failed.
+func (d answerDisplay) abandon() {
+	if d.growing != nil {
+		d.growing.Abandon()
+	}
+}
+
+// print shows the whole answer.
+func (d answerDisplay) print(out io.Writer, text string) error {
+	if d.growing != nil {
+		return d.growing.Close(text)
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
 }
