@@ -140,6 +140,20 @@ func TestConversation(t *testing.T) {
 		t.Errorf("pieces before and after unfolding, tokens and all of them: %v", shown)
 	}
 
+	// Its playback begins with the first step that shows something.
+	frames := eval[[]int](x, `
+		const c = page.panels.chat, t = c.timeline, set = t.set, out = [];
+		t.set = function (v, playing) {
+			set.call(t, v, playing);
+			if (playing) out.push(c.view.pieces.filter((s) => !s.hidden && s.isConnected && s.entry).length);
+		};
+		t.set(0);
+		t.toggle();
+		return t.settled().then(() => { t.set = set; return out; });`)
+	if len(frames) < 2 || frames[0] == 0 {
+		t.Errorf("pieces that are shown after each step that plays: %v", frames)
+	}
+
 	last := "page.panels.chat.messages.at(-1)"
 	before := eval[string](x, "return "+last+".seed")
 	x.click("#talk .bubble:last-child .acts button:last-child") // Regenerate
@@ -154,7 +168,7 @@ func TestConversation(t *testing.T) {
 		t.Errorf("saved it is %q", got)
 	}
 
-	// Stop keeps what had settled, or gives the message back.
+	// Stop keeps what stood there, or gives the message back.
 	eval[bool](x, `document.getElementById("set-steps").value = 60; return true`)
 	send("And then?")
 	x.until(`document.getElementById("status").textContent === "opening"`)
@@ -165,6 +179,13 @@ func TestConversation(t *testing.T) {
 		n != 4 && n != 6 {
 		t.Errorf("after a stop there are %d messages, and %q to send", n,
 			eval[string](x, `return document.getElementById("prompt").value`))
+	}
+
+	if got := eval[string](x, `
+		const c = page.panels.chat, piece = (text, token = -1) => ({ text, token });
+		const open = [piece("Once"), null, null, piece(" time"), piece("."), null, piece("", page.info.ends[0]), piece(" never")];
+		return c.standing({ entries: () => [...Array(c.from).fill(piece("x")), ...open] });`); got != "Once … time." {
+		t.Errorf("of an answer with gaps %q is kept", got)
 	}
 
 	// A message is edited in its place. Until it has another answer, and after a cancel, all is there.

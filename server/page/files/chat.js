@@ -16,6 +16,7 @@ export class Chat {
 		this.kept = new Conversations(() => this.meet(), () => page.note("This browser has no room for more conversations: delete some, or save them as Markdown."));
 		this.side = new ChatList(this);
 		this.timeline = new Timeline($("chat-time"), (k, playing) => { this.view?.show(k, playing); this.scroll(); }, stepLabel(() => this.current));
+		this.timeline.first = () => this.current.trace?.firstShown(this.from, this.page.info.ends) || 0;
 		$("system").oninput = () => { this.chat.system = $("system").value; this.changed(); };
 		addEventListener("pagehide", () => this.chat.edit && this.kept.keep());
 		this.open(this.kept.listed[0]);
@@ -231,12 +232,12 @@ export class Chat {
 				},
 			});
 		} catch (e) {
-			const t = run.trace, so = t ? this.settled(t) : "";
+			const t = run.trace, so = t ? this.standing(t) : "";
 			if (e.code === "context_length_exceeded" && messages.length > 2 && this.asked === asked) { // go on without the oldest turns
 				chat.left = (chat.left || 0) + 2;
 				return this.answer(asked, other, done);
 			}
-			if (e.name === "AbortError" && so && this.asked === asked) { // stopped: what cannot change any more is the answer
+			if (e.name === "AbortError" && so && this.asked === asked) { // stopped: what stands there is the answer
 				answer(so, { stopped: true });
 				this.render();
 			}
@@ -244,10 +245,11 @@ export class Chat {
 		}
 	}
 
-	/** settled is the text up to the first hole or end. */
-	settled(t) {
-		const entries = t.entries().slice(this.from), end = entries.findIndex((e) => !e || this.page.info.ends?.includes(e.token));
-		return texts(end < 0 ? entries : entries.slice(0, end)).join("");
+	/** standing is the text up to the first end, with a mark for the holes in a row between two parts of it. */
+	standing(t) {
+		const entries = t.entries().slice(this.from), end = entries.findIndex((e) => e && this.page.info.ends?.includes(e.token));
+		const open = end < 0 ? entries : entries.slice(0, end), last = open.findLastIndex((e) => e), now = texts(open);
+		return now.slice(0, last + 1).map((s, i) => open[i] ? s : !i || open[i - 1] ? " \u2026" : "").join("").trim();
 	}
 
 	markdown() {

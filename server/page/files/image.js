@@ -11,6 +11,7 @@ export class Image {
 		Object.assign(this, { page, frames: new Map() }); // frames: pictures by step
 		this.mask = new Mask($("cells"), () => this.button());
 		this.timeline = new Timeline($("image-time"), (k) => this.show(k), stepLabel(() => this.current));
+		this.timeline.first = () => this.current.trace?.firstShown() || 0;
 		$("view").onchange = () => this.show(this.timeline.value);
 		$("undo").onclick = () => this.mask.undo();
 		$("clear").onclick = () => this.mask.clear();

@@ -24,6 +24,7 @@ export class Text {
 			$("fill-count").textContent = `${n} ${n === 1 ? "piece becomes a hole" : "pieces become holes"}, the rest stays`;
 		});
 		this.timeline = new Timeline($("text-time"), (k, playing) => this.view.show(k, playing), stepLabel(() => this.current));
+		this.timeline.first = () => this.current.trace?.firstShown() || 0;
 		$("fill-clear").onclick = () => this.view.clear();
 		$("fill-run").onclick = () => page.start(() => this.fill());
 		$("text-undo").onclick = () => this.choose(this.versions.indexOf(this.current) - 1);

@@ -5,7 +5,7 @@ import { calm } from "./trace.js";
 /** Timeline shows value 0 to max by show(value, playing), at a pace that can be seen. */
 export class Timeline {
 	constructor(root, show, label) {
-		Object.assign(this, { root, show, label, value: 0, max: 0, goal: 0 });
+		Object.assign(this, { root, show, label, value: 0, max: 0, goal: 0, first: () => 0 }); // first is the value at which there is something to see
 		this.button = button("", () => this.toggle(), { className: "play" });
 		this.range = el("input", { type: "range", min: 0, max: 0, value: 0, ariaLabel: "Step", oninput: () => this.move(+this.range.value - this.value) });
 		this.range.onkeydown = (e) => { if (e.key === " ") { e.preventDefault(); this.toggle(); } };
@@ -78,7 +78,7 @@ export class Timeline {
 			wait = Math.max(pace, 2 * (late - wait));
 			// All where motion is unwanted; several where much came.
 			const by = calm.matches && !this.finished ? behind : Math.max(1, Math.ceil(behind / 120), Math.round(late / pace));
-			if (behind > 0) this.set(this.value + Math.min(behind, by), true);
+			if (behind > 0) this.set(Math.min(this.goal, Math.max(this.value + by, this.first())), true);
 			if (this.value < this.goal || !this.finished) this.timer = setTimeout(tick, wait);
 			else this.pause();
 		};

@@ -45,6 +45,15 @@ export class Trace {
 
 	entries(k = this.last) { return this.cells[k].map((_, i) => this.at(i, k)); }
 
+	/** firstShown is the first step after which a position from `from` on shows that was a hole, and stands before the first of ends; the last one as long as there is none. */
+	firstShown(from = 0, ends = []) {
+		for (this.seen ??= 0; this.seen < this.last; this.seen++) {
+			const entries = this.entries(this.seen).slice(from), end = entries.findIndex((e) => e && ends.includes(e.token));
+			if (entries.slice(0, end < 0 ? entries.length : end).some((e) => e && !e.known)) break;
+		}
+		return this.seen;
+	}
+
 	/** tokens are null where masked. */
 	tokens(k) { return this.entries(k).map((e) => e ? e.token : null); }
 
