@@ -460,7 +460,7 @@ func (c *conversation) newDisplay(view *unmask.Answer) answerDisplay {
 	case c.watcher != nil:
 		d.watcher = c.watcher
 		d.watcher.SetAnswer(view)
-	case c.columns != nil:
+	case c.columns != nil && c.columns() > 0: // 0 is not known
 		d.growing = terminal.NewGrowingText(c.out, c.columns())
 	case !c.plain:
 		d.progress = &terminal.LazyProgress{Label: "steps"}
