@@ -461,7 +461,7 @@ func (c *conversation) newDisplay(view *unmask.Answer) answerDisplay {
 		d.watcher = c.watcher
 		d.watcher.SetAnswer(view)
 	case c.columns != nil && c.columns() > 0: // 0 is not known
-		d.growing = terminal.NewGrowingText(c.out, c.columns())
+		d.growing = terminal.NewGrowingText(os.Stdout, c.columns())
 	case !c.plain:
 		d.progress = &terminal.LazyProgress{Label: "steps"}
 	}

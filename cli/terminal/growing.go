@@ -44,6 +44,7 @@ func (g *GrowingText) Draw(settled, rest string, step, steps int) {
 	if rest+progress != "" {
 		b.WriteString(dim + rest + progress + reset)
 	}
+	b.WriteByte('\r') // so that a ^C which the terminal adds is drawn over
 	io.WriteString(g.out, b.String())
 }
 
@@ -57,11 +58,13 @@ func (g *GrowingText) Close(text string) error {
 // Abandon removes the last line, of a text that will not be whole.
 func (g *GrowingText) Abandon() { io.WriteString(g.out, "\r"+clearLine) }
 
-// wrap returns a text as WrapText divides it, in which words that are longer than a line are divided
-// too: the cursor does not return to the first line of one that the terminal divides.
+// wrap returns a text without control characters, as WrapText divides it. Words that are longer than
+// a line are divided too: the cursor does not return to the first line of one that the terminal
+// divides.
 func (g *GrowingText) wrap(text string) string {
 	var b strings.Builder
 	column := 0
+	text = strings.ReplaceAll(EscapeControls(text), "\t", "    ")
 	for _, r := range WrapText(text, g.columns) {
 		width := runewidth.RuneWidth(r)
 		if column+width > g.columns {
