@@ -58,9 +58,9 @@ func (g *GrowingText) Close(text string) error {
 // Abandon removes the last line, of a text that will not be whole.
 func (g *GrowingText) Abandon() { io.WriteString(g.out, "\r"+clearLine) }
 
-// wrap returns a text without control characters, as WrapText divides it. Words that are longer than
-// a line are divided too: the cursor does not return to the first line of one that the terminal
-// divides.
+// wrap returns a text without control characters, as WrapText divides it. Words that are longer
+// than a line are divided too: the cursor does not return to the first line of one that the
+// terminal divides.
 func (g *GrowingText) wrap(text string) string {
 	var b strings.Builder
 	column := 0
