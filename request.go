@@ -333,11 +333,24 @@ func (m *Model) Identity(r *Request, q *generate.Request) map[string]string {
 	if r.Messages != nil {
 		s["text"] = "answer"
 	}
+	if m.revision != "" {
+		s["network"] = m.revision
+	}
+	block := cmp.Or(q.BlockSize, m.Spec().Block, 1)
+	if q.Reuse == generate.Blocks && q.Length%block != 0 {
+		s["last-block"] = "0.2"
+	}
+	if m.Text != nil && m.endsOtherwise(r, q) {
+		s["ends"] = "0.2"
+	}
 	c := r.Constraints
 	if m.Text != nil && !c.Grammar.IsZero() {
 		s["schema"] = string(c.Schema)
 		s["regex"] = c.Regex
 		s["choice"] = strings.Join(c.Choice, ",")
+	}
+	if m.Text != nil && !r.Grammar.IsZero() { // a list's lines have it, and q may not
+		s["grammar"] = "0.2"
 	}
 	if m.Text != nil && (c.MinLength > 0 || c.Cut) {
 		s["end"] = cmp.Or(c.End, tokenizers.EndOfText)
@@ -369,10 +382,29 @@ func (m *Model) Identity(r *Request, q *generate.Request) map[string]string {
 	return s
 }
 
+// endsOtherwise reports whether a text may be shown to another end than 0.1.0 showed it, which knew
+// neither the end tokens of a raw text nor the texts that a template puts behind an answer, and cut
+// no answer.
+func (m *Model) endsOtherwise(r *Request, q *generate.Request) bool {
+	uncut := *r
+	uncut.Cut = false
+	a := m.AnswerOf(&uncut, q)
+	if r.Messages == nil {
+		return len(a.EndTokens) > 0
+	}
+	return r.Cut || len(a.StopTexts) > len(r.Stop)
+}
+
 // AddIdentity puts the identity of a list in place of that of one request.
 func (l *RequestList) AddIdentity(settings map[string]string) {
 	if l.model.Text != nil {
 		settings["known"] = l.hashInputs()
+		if l.readOtherwise() {
+			settings["inputs"] = "0.2"
+		}
+		if settings["reuse"] == "blocks" { // texts of a list have lengths of their own
+			settings["last-block"] = "0.2"
+		}
 		return
 	}
 	var subjects []string
@@ -388,6 +420,25 @@ func (l *RequestList) AddIdentity(settings map[string]string) {
 	if l.Differ() {
 		settings["lines"] = l.hashInputs()
 	}
+}
+
+// readOtherwise reports whether 0.1.0 made other tokens of a list of texts, of which settings have
+// the words alone: of prompts where it put its own token before each, and of lines with a
+// conversation or a grammar of their own.
+func (l *RequestList) readOtherwise() bool {
+	t := l.model.Text
+	var endOfText []int32
+	if id, ok := t.Special(tokenizers.EndOfText); ok {
+		endOfText = []int32{id}
+	}
+	continued, _ := t.Begin("", false, true)
+	followed, _ := t.Begin("", false, false)
+	if !slices.Equal(continued, endOfText) || len(followed) > 0 || len(t.Last()) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(l.requests, func(r Request) bool {
+		return r.Messages != nil || !r.Grammar.IsZero()
+	})
 }
 
 // hashInputs returns a hash of the inputs, 16 hexadecimal digits.

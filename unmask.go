@@ -117,6 +117,9 @@ type Model struct {
 
 	kind model.Kind
 
+	// revision is model.Loaded.Revision.
+	revision string
+
 	// templateVariables are those of the chat template, as its authors set them.
 	templateVariables map[string]any
 
@@ -144,6 +147,7 @@ func NewModel(l *model.Loaded, device backend.Backend, src *model.Source) *Model
 
 		AnswerLength:      cmp.Or(l.AnswerLength, ReplyLength),
 		kind:              cmp.Or(l.Kind, model.KindTokens),
+		revision:          l.Revision,
 		templateVariables: l.Variables,
 	}
 	if src != nil {

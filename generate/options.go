@@ -80,6 +80,7 @@ func (r Request) Identity() map[string]string {
 	} else if ok || r.Reuse == Blocks {
 		identity["blocks"] = "0.2"
 	}
+	r.addRevisions(identity)
 	if r.MaxLength > r.Length {
 		identity["max-length"] = strconv.Itoa(r.MaxLength)
 	}
@@ -89,6 +90,19 @@ func (r Request) Identity() map[string]string {
 		}
 	}
 	return identity
+}
+
+// addRevisions adds what names each change of the loop since 0.1.0 that gives r other tokens. A run
+// that 0.1.0 began lacks these names, and so does not go on with other bytes; runs.Changes says
+// what each of them means. A request whose bytes are still those of 0.1.0 gets none.
+func (r Request) addRevisions(identity map[string]string) {
+	const revision = "0.2"
+	if r.Language != nil {
+		identity["grammar"] = revision
+	}
+	if samplers.Is[samplers.Resizer](r.Sampler) && r.Guidance.Scale != 0 {
+		identity["guided-hole"] = revision
+	}
 }
 
 // checkTokens returns an error for a length or known tokens that the model cannot have.

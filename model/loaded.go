@@ -50,6 +50,10 @@ type Loaded struct {
 	// "" means the defaults of its kind. A config.json has the last word, by its key unmask_recipe.
 	Recipe string
 
+	// Revision is "" for a network whose files are read as version 0.1.0 read them. Settings of runs
+	// have it, so that a run that was begun with other logits does not go on.
+	Revision string
+
 	// AnswerLength is the usual number of tokens of an answer, on which it begins; 0:
 	// DefaultTextLength. A config.json has the last word, by its key unmask_answer_length.
 	AnswerLength int

@@ -474,9 +474,11 @@ func TestTornManifest(t *testing.T) {
 		line := string(good[bytes.IndexByte(good, '\n')+1:])
 		line = line[:strings.IndexByte(line, '\n')+1]
 		for bad, want := range map[string]string{
-			"":                         "it has no header",
-			"{}\n":                     "line 1 is not a manifest's header",
-			"x\n":                      "line 1",
+			"":     "it has no header",
+			"{}\n": "line 1 is not a manifest's header",
+			"x\n":  "line 1",
+			strings.Replace(string(good), `{"unmask":1,`, `{"unmask":2,"kind":"x",`, 1): "line 1 is of " +
+				"version 2 of manifests, want 1: a newer unmask wrote it",
 			string(good) + line:        "line 5 is not the entry of output 3",
 			string(good) + "\n" + line: "line 5",
 			strings.Replace(string(good), `"index":1`, `"index": 1`, 1): "line 3",

@@ -49,11 +49,16 @@ func (p *Part) valid() bool {
 
 // header is the manifest's first line.
 type header struct {
-	Version  int      `json:"unmask"`
+	formVersion
 	Settings Settings `json:"settings"`
 
 	// Part is nil for a whole run.
 	Part *Part `json:"part,omitempty"`
+}
+
+// formVersion is the number of a manifest's form, which every form has.
+type formVersion struct {
+	Version int `json:"unmask"`
 }
 
 // manifestVersion is the version of the manifest's form.
@@ -76,11 +81,30 @@ func (s Settings) Quote(name string) string {
 	return "none"
 }
 
+// Changes say what changed the bytes of runs since 0.1.0, by the name of the setting that a run of
+// today has for it. A run without one of these names, which its recipe gives it today, was begun by
+// an older program and would go on with other bytes. A request has the name only where its bytes
+// changed, so that all other runs go on.
+var Changes = map[string]string{
+	"ends":        "since 0.2 a text is shown to another end",
+	"grammar":     "since 0.2 tokens under a grammar are drawn in order of ids",
+	"guided-hole": "since 0.2 guidance follows a hole that changes its length",
+	"inputs":      "since 0.2 other tokens stand around the texts of a list",
+	"last-block":  "since 0.2 the last block is computed whole",
+	"max-length":  "since 0.2 an answer without an end grows",
+	"network":     "since 0.2 the network is read as its authors' program reads it",
+}
+
 // listDifferences lists the settings that differ between those of a manifest and the caller's.
 func listDifferences(recorded, current Settings) (list []string) {
 	for _, name := range recorded.DifferingNames(current) {
-		list = append(list, fmt.Sprintf("%s is %s there, %s now", name, recorded.Quote(name),
-			current.Quote(name)))
+		difference := fmt.Sprintf("%s is %s there, %s now", name, recorded.Quote(name),
+			current.Quote(name))
+		_, isRecorded := recorded[name]
+		if change, ok := Changes[name]; ok && !isRecorded {
+			difference += " (" + change + ")"
+		}
+		list = append(list, difference)
 	}
 	return list
 }
@@ -110,7 +134,13 @@ func parseManifest(data []byte) (*Contents, error) {
 		return nil, errors.New("it has no header")
 	}
 	var h header
-	if !decodeExactly(lines[0], &h) || h.Version != manifestVersion {
+	isHeader := decodeExactly(lines[0], &h)
+	// A newer form may have other fields, so its number alone is read.
+	if json.Unmarshal(lines[0], &h.formVersion) == nil && h.Version > manifestVersion {
+		return nil, fmt.Errorf("line 1 is of version %d of manifests, want %d: a newer unmask wrote it",
+			h.Version, manifestVersion)
+	}
+	if !isHeader || h.Version != manifestVersion {
 		return nil, errors.New("line 1 is not a manifest's header")
 	}
 	if h.Part != nil && !h.Part.valid() {
@@ -175,7 +205,7 @@ func openManifest(fsys fileSystem, dir, base string, s Settings, p *Part) (_ *ma
 	if p != nil && !p.valid() {
 		return nil, fmt.Errorf("%s: a part of %s", name, p)
 	}
-	firstLine, err := json.Marshal(header{manifestVersion, s, p})
+	firstLine, err := json.Marshal(header{formVersion{manifestVersion}, s, p})
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,11 @@ type Config struct {
 	FinalUnbiased bool // the last norm has no bias, though others have
 	HeadBiased    bool // the head's dense layer has a bias
 	DecoderBiased bool // the decoder has a bias
-	Tied          bool // the decoder is the embedding
+
+	// newerKeys says that config.json has keys that version 0.1.0 did not read.
+	newerKeys bool
+
+	Tied bool // the decoder is the embedding
 
 	// BranchScale is multiplied to what attention and MLPs add to the residual stream; 0 means 1.
 	BranchScale float64
@@ -313,6 +317,8 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 			delete(f.Keys, key)
 		}
 	}
+	c.newerKeys = f.Has("rope_parameters") || f.Has("layer_types") ||
+		c.family.name == "esm" && f.Has("rope_theta")
 	c.family.readKeys(&c, f, set)
 	c.compareSizes(f)
 	if f.Err != nil {

@@ -261,6 +261,10 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 			Notes:        c.Notes,
 		},
 	}
+	hasOwnBias := names["decoderBias"] != c.family.names["decoderBias"]
+	if c.Chat || hasOwnBias || c.newerKeys {
+		loaded.Revision = "0.2"
+	}
 	if c.Chat {
 		src.Template = chatTemplate
 	}

@@ -60,6 +60,9 @@ type Config struct {
 	// Recipe is the published run.
 	Recipe string
 
+	// Revision is model.Loaded.Revision.
+	Revision string
+
 	// Notes say what config.json leaves open, and which of its keys nothing reads.
 	Notes []string
 

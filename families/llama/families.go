@@ -86,7 +86,11 @@ func (f *file) readSizes(set *weights.Set, embedding string, eps float64) Config
 	// A head in the files counts, as in transformers. CoDA's class says that the embedding is the
 	// head, but its files have a head and its program uses that.
 	_, hasHead := set.Get(cmp.Or(f.kind.tensorNames["lm_head.weight"], "lm_head.weight"))
-	c.Tied = (f.Bool("tie_word_embeddings", false) || f.kind.name == "CoDA") && !hasHead
+	isTied := f.Bool("tie_word_embeddings", false)
+	c.Tied = (isTied || f.kind.name == "CoDA") && !hasHead
+	if isTied && hasHead || f.Has("rope_parameters") {
+		c.Revision = "0.2"
+	}
 	c.EmbeddingRows = embeddingRows(set, embedding, f.BoundedInt("vocab_size", 0, 1, 1<<24))
 	c.Vocab = f.BoundedInt("vocab_size", c.EmbeddingRows, 1, c.EmbeddingRows)
 	f.readHeads(&c, "num_key_value_heads")

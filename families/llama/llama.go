@@ -177,6 +177,7 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Denoiser: m.publicDenoiser(),
 		Kind:     model.KindText,
 		Recipe:   c.Recipe,
+		Revision: c.Revision,
 		Presets:  c.namedPresets(),
 		Info: model.Info{
 			Sizes:      c.describeSizes(),

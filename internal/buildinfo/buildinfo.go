@@ -8,7 +8,7 @@ import (
 )
 
 // Number is the release that the source is of, or comes after; CHANGELOG.md has what is in it.
-const Number = "0.1.0"
+const Number = "0.2.0"
 
 // Version returns one line: the release and the commit, Go's version, and the platform.
 func Version() string {
