@@ -1,3 +1,4 @@
+// Package scenes draws the small landscapes of the demo's image model, as reference pictures.
 package scenes
 
 import (
