@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -68,6 +70,38 @@ func TestOutside(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(plan), 0o644))
 	run(outside, "sweep", "plan.yaml")
 	require.Contains(t, read(t, dir, "results.jsonl"), "alternate(stride=3)")
+}
+
+// Who imports one package alone compiles no more than docs/library.md says, and no server, plots or
+// NATS.
+func TestImportsAreFew(t *testing.T) {
+	document := read(t, "../docs", "library.md")
+	row := regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| ([0-9]+) \\| ([0-9]+) \\|$")
+	rows := row.FindAllStringSubmatch(document, -1)
+	require.Len(t, rows, 3)
+	for _, r := range rows {
+		const format = "{{if not .Standard}}{{.Module.Main}} {{.Module.Path}} {{.ImportPath}}{{end}}"
+		list, err := exec.Command("go", "list", "-deps", "-f", format, "../"+r[1]).Output()
+		require.NoError(t, err)
+		modules := map[string]bool{}
+		packages := 0
+		for line := range strings.Lines(string(list)) {
+			fields := strings.Fields(line)
+			if len(fields) == 0 {
+				continue
+			}
+			packages++
+			if fields[0] == "false" {
+				modules[fields[1]] = true
+			}
+			require.NotRegexp(t, "/nats|gonum/plot|/server$|/cli$|/fleet$", fields[2], r[1])
+		}
+		maxModules, _ := strconv.Atoi(r[2])
+		maxPackages, _ := strconv.Atoi(r[3])
+		require.NotZero(t, packages, r[1])
+		require.LessOrEqual(t, len(modules), maxModules, r[1])
+		require.LessOrEqual(t, packages, maxPackages, r[1])
+	}
 }
 
 func read(t *testing.T, dir, name string) string {
