@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"unmask/internal/textfile"
 )
 
 // WriteFile replaces name by the output of write, whole or not at all; see File.
@@ -91,6 +93,9 @@ const (
 
 // Check returns an error if something other than a regular file is at name.
 func Check(name string) error {
+	if err := checkDash(name); err != nil {
+		return err
+	}
 	info, err := os.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -115,6 +120,9 @@ func CheckPlace(name string) error {
 // CheckFolder returns an error if name cannot become a directory: something else has that name, or
 // the directory around it is missing.
 func CheckFolder(name string) error {
+	if err := checkDash(name); err != nil {
+		return err
+	}
 	info, err := os.Lstat(filepath.Clean(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -123,6 +131,15 @@ func CheckFolder(name string) error {
 		return err
 	case !info.IsDir():
 		return fmt.Errorf("%s is a %s, want a directory", name, Kind(info))
+	}
+	return nil
+}
+
+// checkDash refuses -, which means standard output to other programs: who writes it wants no file of
+// that name.
+func checkDash(name string) error {
+	if name == "-" {
+		return errors.New("the name is -, want a path, such as ./- for a file of that name")
 	}
 	return nil
 }
@@ -192,14 +209,15 @@ func ReadBounded(name string, maxBytes int64) ([]byte, error) {
 	return readAll(f, maxBytes)
 }
 
-// ReadSmall is ReadBounded of a file, a pipe or a device. The bound matters there: some special
-// files never end.
+// ReadSmall is ReadBounded of a text in a file, a pipe or a device, without a byte order mark. The
+// bound matters there: some special files never end.
 func ReadSmall(name string, maxBytes int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	return readAll(f, maxBytes)
+	data, err := readAll(f, maxBytes)
+	return textfile.TrimMark(data), err
 }
 
 // readAll reads and closes f.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"unmask/internal/sniff"
+	"unmask/internal/textfile"
 )
 
 // Record is one sequence. Name is the whole line after >.
@@ -29,13 +30,11 @@ func IsFile(name string) bool {
 // HasHeader reports whether a file whose first bytes are head is FASTA: its first line begins with
 // >, or with ; and a line with > follows.
 func HasHeader(head []byte) bool {
-	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte(mark)), " \t\r\n")
+	head = bytes.TrimLeft(textfile.TrimMark(head), " \t\r\n")
 	comment := bytes.HasPrefix(head, []byte(";"))
 	return bytes.HasPrefix(head, []byte(">")) ||
 		comment && (bytes.Contains(head, []byte("\n>")) || bytes.Contains(head, []byte("\r>")))
 }
-
-const mark = "\ufeff" // the byte order mark, which some editors write first
 
 // Limits of Read.
 const (
@@ -75,7 +74,7 @@ func Read(r io.Reader) (list []Record, err error) {
 				return nil, err
 			}
 		}
-		line = strings.TrimSpace(strings.TrimPrefix(line, mark))
+		line = strings.TrimSpace(textfile.TrimMark(line))
 		name, header := strings.CutPrefix(line, ">")
 		switch {
 		case line == "", line[0] == ';':
@@ -106,6 +105,19 @@ func Read(r io.Reader) (list []Record, err error) {
 		return nil, errors.New("there are 0 sequences, want at least 1")
 	}
 	return list, finishRecord(n)
+}
+
+// UnmaskLetters makes small letters capital, and returns the number of records that had any. Programs
+// that look for repeats write them small (soft masking); they are the same residues.
+func UnmaskLetters(list []Record) (records int) {
+	for i := range list {
+		upper := strings.ToUpper(list[i].Sequence)
+		if upper != list[i].Sequence {
+			list[i].Sequence = upper
+			records++
+		}
+	}
+	return records
 }
 
 // anyLine is a bufio.SplitFunc of lines that end in LF, CR LF or CR. Numbers of lines are right in

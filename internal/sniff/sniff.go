@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"unmask/internal/textfile"
 )
 
 // CheckPlaceholder returns an error that says what a file is if it begins as one that stands for
@@ -12,7 +14,7 @@ import (
 // server's error in JSON. It returns nil for any other file.
 func CheckPlaceholder(head []byte) error {
 	head = head[:min(len(head), 512)]
-	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
+	text := bytes.TrimLeft(textfile.TrimMark(head), " \t\r\n")
 	lower := bytes.ToLower(text)
 	switch {
 	case bytes.HasPrefix(text, []byte("version https://git-lfs")):
