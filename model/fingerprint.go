@@ -32,13 +32,18 @@ func (s *Source) Fingerprint() (string, error) {
 // writeAll writes a GGUF file, which has configuration, weights and tokenizer, or the files of a
 // directory, in the order of their names.
 func (s *Source) writeAll(to io.Writer) error {
-	if s.gguf != "" {
-		in, err := atomicfile.Open(s.gguf)
+	for _, name := range s.gguf {
+		in, err := atomicfile.Open(name)
 		if err == nil {
 			defer in.Close()
 			_, err = io.Copy(to, in)
 		}
-		return atomicfile.WithoutPath(err)
+		if err != nil {
+			return atomicfile.WithoutPath(err)
+		}
+	}
+	if s.gguf != nil {
+		return nil
 	}
 	return fs.WalkDir(s.Files, ".", func(name string, e fs.DirEntry, err error) error {
 		switch {

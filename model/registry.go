@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"unmask/internal/atomicfile"
 	"unmask/internal/jsonline"
 	"unmask/internal/sniff"
+	"unmask/internal/textfile"
 	"unmask/param"
 	"unmask/weights"
 	"unmask/weights/gguf"
@@ -58,8 +58,8 @@ type Source struct {
 	// dir is the directory of Files; "" for an embedded model and for a GGUF file.
 	dir string
 
-	// gguf is the GGUF file; "" for other models.
-	gguf string
+	// gguf are the files of a GGUF model, one or its parts; nil for other models.
+	gguf []string
 }
 
 // Open opens a model: a directory with config.json and model.safetensors or its shards; the
@@ -75,15 +75,24 @@ func Open(dir string) (*Source, error) {
 	if src, ok, err := openCheckpoint(dir); ok {
 		return src, err
 	}
-	config, err := readConfig(atomicfile.DirFS(dir), dir)
+	files := atomicfile.DirFS(dir)
+	network, err := networkFolder(files)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	networkDir := filepath.Join(dir, filepath.FromSlash(network))
+	if network != "" {
+		files = moduleFS{network: atomicfile.DirFS(networkDir), root: files}
+	}
+	config, err := readConfig(files, networkDir)
 	if err != nil {
 		return nil, err
 	}
-	set, err := weights.Open(dir)
+	set, err := weights.Open(networkDir)
 	if err != nil {
 		return nil, err
 	}
-	return &Source{Name: dir, Config: config, Set: set, Files: atomicfile.DirFS(dir), dir: dir}, nil
+	return &Source{Name: dir, Config: config, Set: set, Files: files, dir: networkDir}, nil
 }
 
 func openGGUF(name string) (*Source, error) {
@@ -96,16 +105,28 @@ func openGGUF(name string) (*Source, error) {
 		f.Set.Close()
 		return nil, err
 	}
-	return &Source{Name: name, Config: config, Set: set, Files: f.CompanionFS(), gguf: name}, nil
+	return &Source{Name: name, Config: config, Set: set, Files: f.CompanionFS(), gguf: f.Parts}, nil
 }
 
 // OpenFS is Open for an embedded model.
 func OpenFS(files fs.FS, name string) (*Source, error) {
-	config, err := readConfig(files, name)
+	network, err := networkFolder(files)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	networkFiles := files
+	if network != "" {
+		networkFiles, err = fs.Sub(files, network)
+		if err != nil {
+			return nil, err
+		}
+		files = moduleFS{network: networkFiles, root: files}
+	}
+	config, err := readConfig(files, filepath.Join(name, filepath.FromSlash(network)))
 	if err != nil {
 		return nil, err
 	}
-	set, err := weights.OpenFS(files, ".")
+	set, err := weights.OpenFS(networkFiles, ".")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -187,7 +208,7 @@ func DecodeConfig(src *Source, v any) error {
 	if err == nil {
 		return nil
 	}
-	if bytes.HasPrefix(src.Config, []byte("\ufeff")) {
+	if textfile.HasMark(src.Config) {
 		return fmt.Errorf("config.json: begins with a byte order mark, want '{'")
 	}
 	return fmt.Errorf("config.json: %w", jsonline.PlainError(err))

@@ -6,9 +6,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"unmask/weights"
-
 	"unmask/internal/atomicfile"
+	"unmask/weights"
 )
 
 // pipelineFile stands in place of config.json in a folder of several networks, in the layout of
@@ -61,4 +60,36 @@ func (s *Source) OpenSub(folder, what string) (*Source, error) {
 		return nil, err
 	}
 	return OpenFS(files, filepath.Join(s.Name, folder))
+}
+
+// networkFolder returns the folder of the network that a modules.json of sentence-transformers
+// names, "" without such a file and where the network is beside it.
+func networkFolder(files fs.FS) (string, error) {
+	data, err := ReadFile(files, weights.ModulesFile, maxConfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", weights.ModulesFile, err)
+	}
+	return weights.NetworkFolder(data)
+}
+
+// moduleFS has the files of a network in a folder of its own, and then those beside its
+// modules.json.
+type moduleFS struct {
+	network fs.FS
+	root    fs.FS
+}
+
+// Open implements fs.FS.
+func (m moduleFS) Open(name string) (fs.File, error) {
+	if name == "." {
+		return m.root.Open(name) // the network's folder is in it
+	}
+	f, err := m.network.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m.root.Open(name)
+	}
+	return f, err
 }

@@ -249,7 +249,7 @@ func TestIndex(t *testing.T) {
 		{`{"weight_map":{"a":"one.safetensors","b":"one.safetensors"}}`,
 			`tensors not in the shard it names: "b" (one.safetensors)`},
 		{`{"weight_map":{"a":"one.safetensors","b":"same.safetensors"}}`,
-			`tensor "a" is in another shard too`},
+			`tensors not in the shard it names: "b" (same.safetensors)`},
 		{`{"weight_map":{}}`, "weight_map is empty"},
 		{`{"weight_map":{"a":1}}`, "index: "},
 		{`{"weight`, "index: "},
@@ -363,6 +363,37 @@ func TestOpenShards(t *testing.T) {
 		set, err := Open(filepath.Join(dir, name))
 		require.NoError(t, err)
 		require.Equal(t, []string{"a", "b"}, set.Names())
+		require.NoError(t, set.Close())
+	}
+}
+
+// An index says which of two copies of a tensor counts, in whichever file: the other is not read.
+func TestOverlay(t *testing.T) {
+	stale := []byte{0, 0, 0, 0, 0, 0, 0, 0}
+	for _, names := range [][2]string{{"base", "overlay"}, {"overlay", "base"}} {
+		dir := t.TempDir()
+		write := func(name string, data []byte) {
+			set := []Tensor{{Name: "a", DType: F32, Shape: []int{2}, Data: data}}
+			if name == "base" {
+				set = append(set, Tensor{Name: "b", DType: F32, Shape: []int{2}, Data: stale})
+			}
+			require.NoError(t, WriteFile(filepath.Join(dir, name+".safetensors"), set, nil))
+		}
+		for _, name := range names {
+			data := stale
+			if name == names[1] {
+				data = []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0x40}
+			}
+			write(name, data)
+		}
+		index := fmt.Sprintf(`{"weight_map":{"a":"%s.safetensors","b":"base.safetensors"}}`, names[1])
+		require.NoError(t, os.WriteFile(filepath.Join(dir, indexName), []byte(index), 0o600))
+		set, err := Open(dir)
+		require.NoError(t, err)
+		a, _ := set.Get("a")
+		values, err := a.Floats()
+		require.NoError(t, err)
+		require.Equal(t, []float32{1, 2}, values)
 		require.NoError(t, set.Close())
 	}
 }

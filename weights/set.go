@@ -95,6 +95,22 @@ func ParseModules(data []byte) ([]string, error) {
 	return folders, nil
 }
 
+// NetworkFolder returns the folder of the network itself, which is the first module of a modules.json
+// with these contents; "" where it is beside that file, or where the file is not such a list.
+func NetworkFolder(modules []byte) (string, error) {
+	var list []struct {
+		Path string `json:"path"`
+	}
+	if json.Unmarshal(modules, &list) != nil || len(list) == 0 || list[0].Path == "" {
+		return "", nil // what reads the modules says what is wrong with them
+	}
+	folder := list[0].Path
+	if !fs.ValidPath(folder) || folder == "." {
+		return "", fmt.Errorf("modules.json: path is %.100q, want a folder beside it", folder)
+	}
+	return folder, nil
+}
+
 // Open maps the model at name: a safetensors file, its index.json, or a directory. In a directory
 // it looks for model.safetensors, for model.safetensors.index.json with its shards, and for
 // diffusion_pytorch_model.safetensors of diffusers or its .fp16 variants.
@@ -110,13 +126,14 @@ func Open(name string) (*Set, error) {
 		dir = filepath.Clean(dir)
 	}
 	s := newSet()
-	err = s.addFiles(atomicfile.DirFS(dir), file, dir, func(file string) ([]*Tensor, error) {
+	err = s.addFiles(atomicfile.DirFS(dir), file, dir, func(file string,
+		isWanted func(string) bool) ([]*Tensor, error) {
 		src, err := openSource(filepath.Join(dir, file))
 		if err != nil {
 			return nil, err
 		}
 		s.sources = append(s.sources, src)
-		return s.addFile(src.data, src, src.path)
+		return s.addFile(src.data, src, src.path, isWanted)
 	})
 	if err != nil {
 		s.Close()
@@ -141,12 +158,13 @@ func OpenFS(fsys fs.FS, name string) (*Set, error) {
 		return nil, err
 	}
 	s := newSet()
-	err = s.addFiles(fsys, file, dir, func(file string) ([]*Tensor, error) {
+	err = s.addFiles(fsys, file, dir, func(file string,
+		isWanted func(string) bool) ([]*Tensor, error) {
 		data, err := fs.ReadFile(fsys, file)
 		if err != nil {
 			return nil, err
 		}
-		return s.addFile(data, nil, path.Join(dir, file))
+		return s.addFile(data, nil, path.Join(dir, file), isWanted)
 	})
 	if err != nil {
 		return nil, err
@@ -158,7 +176,7 @@ func OpenFS(fsys fs.FS, name string) (*Set, error) {
 // errors.
 func Parse(data []byte, name string) (*Set, error) {
 	s := newSet()
-	if _, err := s.addFile(data, nil, name); err != nil {
+	if _, err := s.addFile(data, nil, name, func(string) bool { return true }); err != nil {
 		return nil, err
 	}
 	s.addAliases()
@@ -179,10 +197,13 @@ func findModelFile(dir fs.FS) (string, error) {
 	return "", fmt.Errorf("neither %s nor %s is there", fileName, indexName)
 }
 
-// addFile parses one safetensors file and adds its tensors. A name may be in one file only.
-func (s *Set) addFile(data []byte, src *source, name string) ([]*Tensor, error) {
+// addFile parses one safetensors file and adds those of its tensors that are wanted. A name may be in
+// one file only.
+func (s *Set) addFile(data []byte, src *source, name string,
+	isWanted func(tensor string) bool) ([]*Tensor, error) {
 	tensors, metadata, err := parseSafetensors(data, src)
 	if err == nil {
+		tensors = slices.DeleteFunc(tensors, func(t *Tensor) bool { return !isWanted(t.Name) })
 		err = s.addTensors(tensors, metadata, src, "in another shard too")
 	}
 	return tensors, param.AtPlace(name, err)

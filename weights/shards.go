@@ -21,7 +21,7 @@ var shardName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=-]*\.safetensors$
 // addFiles adds one safetensors file of dir, or all shards of an index.json, by addFile. With file
 // "" it chooses one. dirName is the directory's name in errors.
 func (s *Set) addFiles(dir fs.FS, file, dirName string,
-	addFile func(name string) ([]*Tensor, error)) error {
+	addFile func(name string, isWanted func(tensor string) bool) ([]*Tensor, error)) error {
 	if file == "" {
 		var err error
 		if file, err = findModelFile(dir); err != nil {
@@ -30,7 +30,7 @@ func (s *Set) addFiles(dir fs.FS, file, dirName string,
 	}
 	defer s.addAliases()
 	if !strings.HasSuffix(file, ".index.json") {
-		_, err := addFile(file)
+		_, err := addFile(file, func(string) bool { return true })
 		return err
 	}
 
@@ -39,8 +39,13 @@ func (s *Set) addFiles(dir fs.FS, file, dirName string,
 	if err != nil {
 		return fmt.Errorf("%s: %w", index, err)
 	}
+	indexed := maps.Clone(shardByTensor)
 	for _, shard := range listShards(shardByTensor) {
-		tensors, err := addFile(shard)
+		// The index says which of two copies counts: the other is left over from before an overlay.
+		tensors, err := addFile(shard, func(tensor string) bool {
+			other, ok := indexed[tensor]
+			return !ok || other == shard
+		})
 		if err != nil {
 			return fmt.Errorf("%s: shard %s: %w", index, shard, err)
 		}

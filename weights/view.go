@@ -40,6 +40,19 @@ func OpenWith(name string, parse func(data []byte) ([]*Tensor, map[string]string
 	return s, nil
 }
 
+// Join adds the tensors and the files of another set, which must not be used any more.
+func (s *Set) Join(other *Set) error {
+	for _, name := range other.Names() {
+		if s.tensors[name] != nil {
+			return fmt.Errorf("tensor %q is in two parts", name)
+		}
+		s.tensors[name] = other.tensors[name]
+	}
+	maps.Copy(s.metadata, other.metadata)
+	s.sources = append(s.sources, other.sources...)
+	return nil
+}
+
 // addTensors adds tensors of a source. duplicate completes the error "tensor x is ..." for a name
 // that the set has already.
 func (s *Set) addTensors(tensors []*Tensor, metadata map[string]string, src *source,

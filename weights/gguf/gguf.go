@@ -48,6 +48,9 @@ type File struct {
 	// Set has the tensors under the file's names, see Model for the authors' names.
 	Set *weights.Set
 
+	// Parts are the files that it was read from, more than one where it is split.
+	Parts []string
+
 	values map[string]value // by the keys' names
 }
 
@@ -59,6 +62,11 @@ func Open(name string) (*File, error) {
 		return nil, f.addName(err)
 	}
 	f.Set = set
+	f.Parts = []string{name}
+	if err := f.addParts(); err != nil {
+		f.Set.Close()
+		return nil, f.addName(err)
+	}
 	return f, nil
 }
 

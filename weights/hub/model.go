@@ -99,6 +99,9 @@ func checkModelFiles(repo, folder string, files []string) error {
 	if i := indexBySuffix(".gguf"); i >= 0 && !has("config.json") {
 		return fmt.Errorf("%s has GGUF files, want one by name: %s:%s", place, repo, files[i])
 	}
+	if has(weights.ModulesFile) && hasNetworkBelow(files, folder) {
+		return nil
+	}
 	if !has("config.json") {
 		hint := ""
 		if folders := listModelFolders(files); len(folders) > 0 && folder == "" {
@@ -121,6 +124,17 @@ func checkModelFiles(repo, folder string, files []string) error {
 // isBelow reports whether a file is in a folder of the repository, "" for the whole.
 func isBelow(name, folder string) bool {
 	return folder == "" || strings.HasPrefix(name, folder+"/")
+}
+
+// hasNetworkBelow reports whether a folder in this one has a configuration and weights. It may be the
+// network of a modules.json, which is not read before it is fetched.
+func hasNetworkBelow(files []string, folder string) bool {
+	return slices.ContainsFunc(files, func(name string) bool {
+		below, file := path.Split(name)
+		below = strings.TrimSuffix(below, "/")
+		isBelow := below != folder && path.Dir(below) == cmp.Or(folder, ".")
+		return file == "config.json" && isBelow && findWeights(files, below) != ""
+	})
 }
 
 // listModelFolders returns the folders that have a model of their own: a configuration and weights.
@@ -232,10 +246,21 @@ func (c *Client) fetchModules(ctx context.Context, repo, commit string, files []
 	if err != nil {
 		return err
 	}
+	network, err := weights.NetworkFolder(list)
+	if err != nil {
+		return err
+	}
 	for _, module := range modules {
+		needed := []string{"config.json"}
+		if module == network {
+			needed = modelFiles
+		}
 		module = path.Join(folder, module)
-		name := path.Join(module, "config.json")
-		if slices.Contains(files, name) {
+		for _, name := range needed {
+			name = path.Join(module, name)
+			if !slices.Contains(files, name) {
+				continue
+			}
 			if err := c.fetchFile(ctx, repo, commit, name, progress); err != nil {
 				return err
 			}
@@ -367,7 +392,21 @@ func (c *Client) findSnapshot(repo, revision, root string) (dir string, err erro
 
 	has := func(name string) bool { return slices.Contains(files, path.Join(root, name)) }
 	folders := []string{root}
-	if has(pipelineFile) {
+	if has(weights.ModulesFile) && !has("config.json") {
+		var list json.RawMessage
+		if err := c.readJSON(repo, commit, path.Join(root, weights.ModulesFile), &list); err != nil {
+			return "", err
+		}
+		network, err := weights.NetworkFolder(list)
+		if err != nil {
+			return "", err
+		}
+		folders = []string{path.Join(root, network)}
+		config := path.Join(root, network, "config.json")
+		if !slices.Contains(files, config) {
+			return missing(config)
+		}
+	} else if has(pipelineFile) {
 		folders, err = c.listParts(repo, commit, root)
 		if err != nil {
 			return "", err

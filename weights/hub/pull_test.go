@@ -434,6 +434,28 @@ func TestTokenStaysWithItsHost(t *testing.T) {
 	}
 }
 
+// A mirror that only leads to another hub is one: what it answers says nothing of files. The token
+// goes to the mirror alone.
+func TestMirrorThatLeadsElsewhere(t *testing.T) {
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		h := newHub(t)
+		mirror := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", h.URL+r.URL.RequestURI())
+			w.WriteHeader(status)
+		}))
+		defer mirror.Close()
+		c := h.client(t)
+		c.Endpoint = mirror.URL
+		dir, err := c.Pull(t.Context(), repo, "", both, nil)
+		require.NoError(t, err, status)
+		require.Len(t, read(t, dir+"/model.safetensors"), 50000)
+		for _, line := range h.seen {
+			require.NotContains(t, line, "Bearer", line)
+		}
+	}
+}
+
 func TestRedirects(t *testing.T) {
 	plain := newHub(t)
 	plain.refuse = func(w http.ResponseWriter, r *http.Request) bool {

@@ -54,8 +54,10 @@ func (c *Client) send(ctx context.Context, method, address string,
 	client := http.Client{
 		Transport: tokenTransport{base, endpoint, c.Token},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if method == http.MethodHead && (r.Response.Header.Get("X-Linked-Etag") != "" ||
-				!sameHost(r.URL, endpoint)) {
+			// A mirror that only leads to another hub says nothing about the file itself.
+			says := r.Response.Header
+			isMetadata := says.Get("X-Linked-Etag") != "" || says.Get("X-Repo-Commit") != ""
+			if method == http.MethodHead && isMetadata {
 				return http.ErrUseLastResponse
 			}
 			if endpoint.Scheme == "https" && r.URL.Scheme != "https" {

@@ -30,12 +30,21 @@ const maxCompanion = 100 << 20
 // convertFolder converts a folder with config.json and pytorch_model.bin or its shards, and the
 // folders that its modules.json names: their layers have weights of their own.
 func convertFolder(ctx context.Context, src, dir string, o Options) error {
-	// Nothing is written for a folder that has no weights to convert.
-	if _, _, err := findShards(src); err != nil {
-		return err
-	}
 	companions, err := readCompanions(src)
 	if err != nil {
+		return err
+	}
+	network := ""
+	if list, ok := companions[weights.ModulesFile]; ok {
+		network, err = weights.NetworkFolder(list)
+		if err != nil {
+			return fmt.Errorf("%s: %w", src, err)
+		}
+	}
+	networkSrc := filepath.Join(src, filepath.FromSlash(network))
+
+	// Nothing is written for a folder that has no weights to convert.
+	if _, _, err := findShards(networkSrc); err != nil {
 		return err
 	}
 	layer := o
@@ -46,6 +55,9 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 			return fmt.Errorf("%s: %w", src, err)
 		}
 		for _, module := range modules {
+			if module == network {
+				continue
+			}
 			from := filepath.Join(src, filepath.FromSlash(module))
 			err := convertModule(ctx, from, filepath.Join(dir, filepath.FromSlash(module)), layer)
 			if err != nil {
@@ -53,7 +65,24 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 			}
 		}
 	}
-	return convertFiles(ctx, src, dir, o, companions)
+	if network == "" {
+		return convertFiles(ctx, src, dir, o, companions)
+	}
+
+	networkCompanions, err := readCompanions(networkSrc)
+	if err != nil {
+		return err
+	}
+	networkDir := filepath.Join(dir, filepath.FromSlash(network))
+	if err := convertFiles(ctx, networkSrc, networkDir, o, networkCompanions); err != nil {
+		return err
+	}
+	for name, data := range companions {
+		if err := atomicfile.Put(filepath.Join(dir, name), data); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // convertModule converts the folder of a module, or copies its files if the weights need no
