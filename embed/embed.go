@@ -22,6 +22,9 @@ type Embedder struct {
 	model     *unmask.Model
 	tokenizer tokenizers.Tokenizer
 
+	// unknown is the tokenizer's token for what has no other, or tokenizers.NoUnknown.
+	unknown int32
+
 	// before and after are the tokens that stand around every text.
 	before []int32
 	after  []int32
@@ -52,6 +55,15 @@ func New(m *unmask.Model) (*Embedder, error) {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 	}
+
+	if e.folder.lowercase {
+		lower, err := tokenizers.WithLowercase(e.tokenizer)
+		if err != nil {
+			return nil, fmt.Errorf("%s: do_lower_case: %w", m.Name, err)
+		}
+		e.tokenizer = lower
+	}
+	e.tokenizer, e.unknown = tokenizers.WithUnknown(e.tokenizer)
 
 	// A bound that has no room for the tokens around a text bounds nothing.
 	bound := e.folder.maxTokens
@@ -96,6 +108,10 @@ type Text struct {
 
 	// Truncated counts the tokens that were dropped because the text is too long.
 	Truncated int
+
+	// Unknown counts the unknown tokens among the text's own: words or characters that the
+	// vocabulary lacks.
+	Unknown int
 }
 
 // ContentTokens returns the number of the text's own tokens, with a prompt's.
@@ -118,7 +134,8 @@ func (e *Embedder) MaxTextBytes() int {
 
 // Tokenize returns the tokens of a text, after a prompt if there is one. A text that is too long is
 // truncated if the folder is sentence-transformers', as that library does, and refused otherwise: a
-// protein without its end would be another protein.
+// protein without its end would be another protein. What the vocabulary lacks becomes the unknown
+// token, which Text.Unknown counts.
 func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
 	name := cmp.Or(o.Prompt, e.folder.defaultPrompt)
 	prompt := ""
@@ -147,14 +164,18 @@ func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
 		t.promptTokens = len(e.before) + len(promptIDs)
 		err = encodeErr
 	}
+	if err == nil && e.unknown != tokenizers.NoUnknown {
+		for _, id := range t.Tokens[t.from:t.to] {
+			if id == e.unknown {
+				t.Unknown++
+			}
+		}
+	}
 	return t, err
 }
 
 // encode returns the tokens of a text; none of an empty one, which tokenizers refuse.
 func (e *Embedder) encode(text string) ([]int32, error) {
-	if e.folder.lowercase {
-		text = tokenizers.Lowercase(text)
-	}
 	if text == "" {
 		return nil, nil
 	}

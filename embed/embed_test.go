@@ -338,3 +338,44 @@ func TestModulesAreBounded(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// Vectors are those of sentence-transformers 6.2 for texts that have what the vocabulary lacks, and
+// for folders whose modules are elsewhere. testdata's folders and vectors are saved by that library.
+func TestPublicReports(t *testing.T) {
+	cases, err := filepath.Glob("testdata/*.json")
+	require.NoError(t, err)
+	require.Len(t, cases, 6)
+	for _, name := range cases {
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(name)
+			require.NoError(t, err)
+			var c struct {
+				Model string
+				Texts []string
+				Want  [][]float64
+			}
+			require.NoError(t, json.Unmarshal(data, &c))
+			_, e := open(t, filepath.Join("testdata", c.Model))
+			got := vectors(t, e, c.Texts, embed.Options{})
+			for i, want := range c.Want {
+				for j := range want {
+					require.InDelta(t, want[j], got[i][j], 1e-5, "%q", c.Texts[i])
+				}
+			}
+		})
+	}
+}
+
+// Unknown counts the unknown tokens of a text, as far as it is read: none beyond where it is cut.
+func TestUnknownIsCounted(t *testing.T) {
+	_, e := open(t, "testdata/bert") // 22 tokens of a text
+	for text, want := range map[string]int{
+		"the dog":                          0,
+		"the 😀 dog 猫":                      2,
+		strings.Repeat("the ", 21) + "猫 猫": 1,
+	} {
+		one, err := e.Tokenize(text, embed.Options{})
+		require.NoError(t, err)
+		require.Equal(t, want, one.Unknown, text)
+	}
+}

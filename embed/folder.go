@@ -86,7 +86,7 @@ func (f *folder) readFiles(files fs.FS, width int) error {
 		kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]
 		var err error
 		switch {
-		case i == 0 && kind == "Transformer" && m.Path == "":
+		case i == 0 && kind == "Transformer": // files has those of its folder first
 			err = f.readTransformer(files)
 		case i == 1 && kind == "Pooling":
 			err = f.readPooling(files, m.Path)
@@ -96,8 +96,8 @@ func (f *folder) readFiles(files fs.FS, width int) error {
 		case i > 1 && kind == "Dense":
 			width, err = f.readDense(files, m.Path, width)
 		default:
-			err = fmt.Errorf("modules.json: module %d is %.60q in %q, want Transformer beside it, Pooling, "+
-				"and then Dense or Normalize", i, m.Type, m.Path)
+			err = fmt.Errorf("modules.json: module %d is %.200q in %q, want Transformer, Pooling, and then "+
+				"Dense or Normalize", i, m.Type, m.Path)
 		}
 		if err != nil {
 			return err

@@ -79,6 +79,9 @@ func (b *bpe) appendIDs(ids []int32, word string, s *scratch) ([]int32, error) {
 	return ids, err
 }
 
+// readUnknown returns the unknown token, which stands for what has no token anyway.
+func (b *bpe) readUnknown() int32 { return b.unknownID }
+
 // appendWord merges the bytes or runes of word: the earliest merge first, and among equals the
 // leftmost, in time n log n. Symbols form a linked list; a heap entry is valid only while its pair
 // is still at its place with the same merge.

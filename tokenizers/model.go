@@ -16,6 +16,10 @@ type subwordModel interface {
 
 	// clone returns a copy that can be changed.
 	clone() subwordModel
+
+	// readUnknown makes the model take the unknown token for what has no token, and returns its id,
+	// or -1 if the file has none.
+	readUnknown() int32
 }
 
 // readModel reads a model's settings and its vocabulary, the ids by text.

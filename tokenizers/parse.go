@@ -1,7 +1,6 @@
 package tokenizers
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"unmask/internal/jsonline"
+	"unmask/internal/textfile"
 )
 
 // Limits of [Parse].
@@ -21,8 +21,8 @@ const (
 
 // Parse reads a Hugging Face tokenizer.json with a BPE, WordPiece or Unigram model, and with the
 // normalizers, pre-tokenizers, post-processors and decoders of such files. Ids and texts equal
-// those of Hugging Face's tokenizers 0.23, but a word without tokens is an error, never the unknown
-// token of WordPiece and Unigram. A setting that would give other ids is an error that names it.
+// those of Hugging Face's tokenizers 0.23, but a word without tokens is an error, where WordPiece
+// and Unigram have the unknown token ([WithUnknown] takes that). A setting that would give other ids is an error that names it.
 // Ids must be 0 ... n-1, each used once, and every merge must join two tokens into a third. Encode
 // also finds added tokens that the file does not call special. Truncation and padding are left to
 // the caller; [Around] returns what the post-processor adds.
@@ -51,7 +51,7 @@ func readObject(data []byte) (object, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("%d bytes, want at most %d", len(data), MaxFile)
 	}
-	if bytes.HasPrefix(data, []byte("\ufeff")) {
+	if textfile.HasMark(data) {
 		return nil, fmt.Errorf("starts with a byte order mark, want plain UTF-8")
 	}
 	if err := checkJSON(data); err != nil {
@@ -136,6 +136,7 @@ func (v *vocabulary) readNormalizer(s object) error {
 	normalize, err := readNormalizer(s)
 	v.normalize = normalize
 	v.mayDropStart = strings.Contains(string(mustMarshal(s)), `"Precompiled"`)
+	v.lowercases = hasLowercase(s)
 	return err
 }
 

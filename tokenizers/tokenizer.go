@@ -25,7 +25,8 @@ type Tokenizer interface {
 	// Encode returns the ids of text. Texts of special tokens such as <|endoftext|> are plain
 	// text, also where the file's vocabulary and merges have them: no special token but the unknown
 	// one comes from text. It returns an error for invalid UTF-8, for text longer than [MaxText]
-	// bytes and for text without tokens in the vocabulary; it never drops or replaces anything.
+	// bytes and for text without tokens in the vocabulary ([WithUnknown] changes that); it never
+	// drops or replaces anything.
 	Encode(text string) ([]int32, error)
 
 	// EncodeSpecial is Encode, but the texts of special tokens become their ids.

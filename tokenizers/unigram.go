@@ -11,8 +11,8 @@ import (
 )
 
 // unigram divides words into the tokens whose log-probabilities have the largest sum (Kudo 2018,
-// "Subword regularization"; tokenizers, models/unigram). A character that has no token is an error
-// unless it has tokens for its bytes, never the unknown token.
+// "Subword regularization"; tokenizers, models/unigram). A character that has no token becomes the
+// tokens of its bytes or, without them, an error or the unknown token.
 type unigram struct {
 	pieces sortedTexts
 
@@ -23,6 +23,11 @@ type unigram struct {
 
 	// unknownScore is the score of a character without a token.
 	unknownScore float64
+
+	// unknownID is the file's unknown token, -1 for none. readsUnknown: it stands for each run of
+	// characters without a token, unless all of the run's bytes have one.
+	unknownID    int32
+	readsUnknown bool
 }
 
 // tokenText is the text of a token with its id, and its log-probability where there are any.
@@ -50,7 +55,7 @@ const maxPiece = 1024
 
 // readUnigram reads a model whose vocabulary is a list of tokens with scores, by id.
 func readUnigram(model object) (*unigram, map[string]int64, error) {
-	u := &unigram{}
+	u := &unigram{unknownID: -1}
 	var unknown *int
 	var entries []json.RawMessage
 	if err := model.readFields(map[string]any{
@@ -82,6 +87,9 @@ func readUnigram(model object) (*unigram, map[string]int64, error) {
 		lowest = min(lowest, p.score)
 	}
 	u.unknownScore = lowest - unknownPenalty
+	if unknown != nil && *unknown >= 0 && *unknown < len(u.pieces) {
+		u.unknownID = int32(*unknown)
+	}
 	return u, vocab, nil
 }
 
@@ -134,17 +142,45 @@ func (u *unigram) appendIDs(ids []int32, word string, _ *scratch) ([]int32, erro
 			ids = append(ids, id)
 			continue
 		}
-		for i := end - 1; i >= best[end].from; i-- {
-			id := u.fallbackIDs[word[i]]
-			if id < 0 {
-				r, _ := utf8.DecodeRuneInString(word[best[end].from:])
-				return ids[:start], fmt.Errorf("%q is not in the vocabulary", r)
-			}
-			ids = append(ids, id)
+
+		// A run of unknown characters is one unknown token, as in the library (fuse_unk).
+		from := best[end].from
+		for u.readsUnknown && from > 0 && best[from].id < 0 {
+			from = best[from].from
+		}
+		withBytes, ok := u.appendReversedBytes(ids, word[from:end])
+		switch {
+		case ok:
+			ids = withBytes
+			best[end].from = from
+		case u.readsUnknown:
+			ids = append(ids, u.unknownID)
+			best[end].from = from
+		default:
+			r, _ := utf8.DecodeRuneInString(word[from:])
+			return ids[:start], fmt.Errorf("%q is not in the vocabulary", r)
 		}
 	}
 	slices.Reverse(ids[start:])
 	return ids, nil
+}
+
+// appendReversedBytes adds the tokens of a text's bytes, from its end back. It reports false if one
+// of them has no token.
+func (u *unigram) appendReversedBytes(ids []int32, text string) ([]int32, bool) {
+	for i := len(text) - 1; i >= 0; i-- {
+		id := u.fallbackIDs[text[i]]
+		if id < 0 {
+			return ids, false
+		}
+		ids = append(ids, id)
+	}
+	return ids, true
+}
+
+func (u *unigram) readUnknown() int32 {
+	u.readsUnknown = u.unknownID >= 0
+	return u.unknownID
 }
 
 // eachPrefix calls f for every token that text begins with, the shortest first. Each byte halves

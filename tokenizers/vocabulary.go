@@ -22,6 +22,9 @@ type vocabulary struct {
 	normalize    normalizer
 	mayDropStart bool
 
+	// lowercases: one of the stages of normalize is Lowercase.
+	lowercases bool
+
 	// normalizesApart: special tokens may be among those in normalised text, so that parts inside and
 	// outside of special ranges are normalised by themselves.
 	normalizesApart bool

@@ -23,6 +23,12 @@ type wordPieceModel struct {
 	prefix        string
 	maxCharacters int // characters of the longest word
 	maxTokenBytes int // bytes of the longest token
+
+	// unknownID is the file's unknown token, -1 for none. readsUnknown: it stands for words without
+	// tokens.
+	unknownText  string
+	unknownID    int32
+	readsUnknown bool
 }
 
 // divideWord returns the tokens of one word, nil if a part has none.
@@ -55,6 +61,9 @@ func (w *wordPieceModel) divideWord(word string) (pieces []string) {
 
 func (w *wordPieceModel) appendIDs(ids []int32, word string, _ *scratch) ([]int32, error) {
 	pieces := w.divideWord(word)
+	if pieces == nil && w.readsUnknown {
+		return append(ids, w.unknownID), nil
+	}
 	if pieces == nil {
 		return ids, fmt.Errorf("word %.40q is not in the vocabulary", word)
 	}
@@ -66,10 +75,9 @@ func (w *wordPieceModel) appendIDs(ids []int32, word string, _ *scratch) ([]int3
 
 // readWordPiece reads the settings of a WordPiece model.
 func readWordPiece(model object) (*wordPieceModel, error) {
-	w := &wordPieceModel{prefix: "##", maxCharacters: maxWord}
-	var unknown string
+	w := &wordPieceModel{prefix: "##", maxCharacters: maxWord, unknownText: "[UNK]", unknownID: -1}
 	if err := model.readFields(map[string]any{
-		"unk_token":                 &unknown,
+		"unk_token":                 &w.unknownText,
 		"continuing_subword_prefix": &w.prefix,
 		"max_input_chars_per_word":  &w.maxCharacters,
 	},
@@ -91,6 +99,9 @@ func (w *wordPieceModel) setVocabulary(_ object, vocab map[string]int64, bytes b
 		w.ids[text] = int32(id)
 		w.maxTokenBytes = max(w.maxTokenBytes, len(text))
 	}
+	if id, ok := w.ids[w.unknownText]; ok {
+		w.unknownID = id
+	}
 	if w.maxCharacters > maxWord && w.maxTokenBytes > longToken {
 		return fmt.Errorf("max_input_chars_per_word: %d with a token of %d bytes, want at most %d "+
 			"with it", w.maxCharacters, w.maxTokenBytes, maxWord)
@@ -100,6 +111,11 @@ func (w *wordPieceModel) setVocabulary(_ object, vocab map[string]int64, bytes b
 
 func (w *wordPieceModel) forbid(ids map[int32]bool) {
 	maps.DeleteFunc(w.ids, func(_ string, id int32) bool { return ids[id] })
+}
+
+func (w *wordPieceModel) readUnknown() int32 {
+	w.readsUnknown = w.unknownID >= 0
+	return w.unknownID
 }
 
 func (w *wordPieceModel) clone() subwordModel {

@@ -21,13 +21,17 @@ import (
 //
 // Any other vocab.txt is one of WordPiece (Devlin et al. 2019), which becomes a vocabulary.
 //
-// A word outside the vocabulary is an error, never the unknown token: a wrong residue or atom must
-// not pass unseen.
+// A word outside the vocabulary is an error, unless the unknown token is asked for by readUnknown:
+// a wrong residue or atom must not pass unseen.
 type wordList struct {
 	tokens  []string
 	ids     map[string]int32
 	special map[string]int32
-	split   func(text string) ([]string, error)
+	split   func(w *wordList, text string) ([]string, error)
+
+	// unknownID is the unknown token, -1 for none. readsUnknown: it stands for what has no token.
+	unknownID    int32
+	readsUnknown bool
 }
 
 // smilesTokens is the published expression for tokens of SMILES (Schwaller et al. 2018, "Found in
@@ -76,7 +80,7 @@ func parseVocabTxt(data []byte, class string, config object, files fs.FS) (*voca
 	if err := jsonline.CheckUTF8(data); err != nil {
 		return nil, "", err
 	}
-	w := &wordList{ids: map[string]int32{}, special: map[string]int32{}}
+	w := &wordList{ids: map[string]int32{}, special: map[string]int32{}, unknownID: -1}
 	letters, smiles, err := w.readLines(string(data))
 	if err != nil {
 		return nil, "", err
@@ -93,11 +97,18 @@ func parseVocabTxt(data []byte, class string, config object, files fs.FS) (*voca
 	if err != nil {
 		return nil, "", err
 	}
+	roles, err := readRoles(files, config, class)
+	if err != nil {
+		return nil, "", err
+	}
+	if id, ok := w.ids[roles["unk_token"]]; ok {
+		w.unknownID = id
+	}
 	switch {
 	case letters:
-		w.split = w.splitLetters
+		w.split = (*wordList).splitLetters
 	case smiles:
-		w.split = splitSMILES
+		w.split = (*wordList).splitSMILES
 	default:
 		v, err := w.buildWordPiece(list, config)
 		return v, class, err
@@ -143,15 +154,29 @@ func (w *wordList) addedTokens(class string, config object, files fs.FS) ([]adde
 	return list, nil
 }
 
-// splitLetters divides text into characters.
+// splitLetters divides text into characters. Where the unknown token is read, other characters stay
+// together up to the next letter or white space, as EsmTokenizer has them.
 func (w *wordList) splitLetters(text string) ([]string, error) {
 	var out []string
+	other := 0 // where the characters without a token begin
 	for i, r := range text {
-		if _, ok := w.ids[string(r)]; !ok {
+		_, known := w.ids[string(r)]
+		if w.readsUnknown {
+			if known {
+				out = append(out, strings.Fields(text[other:i])...)
+				out = append(out, string(r))
+				other = i + utf8.RuneLen(r)
+			}
+			continue
+		}
+		if !known {
 			return nil, fmt.Errorf("character %d is %q, want one of %s",
 				utf8.RuneCountInString(text[:i])+1, r, w.letters())
 		}
 		out = append(out, string(r))
+	}
+	if w.readsUnknown {
+		out = append(out, strings.Fields(text[other:])...)
 	}
 	return out, nil
 }
@@ -199,7 +224,7 @@ func (w *wordList) letters() string {
 }
 
 // splitSMILES divides text into atoms, bonds, brackets and ring numbers.
-func splitSMILES(text string) ([]string, error) {
+func (w *wordList) splitSMILES(text string) ([]string, error) {
 	var out []string
 	end := 0 // of the last token
 	lastBracket := strings.LastIndexByte(text, ']')
@@ -221,9 +246,13 @@ func splitSMILES(text string) ([]string, error) {
 }
 
 func (w *wordList) appendIDs(ids []int32, word string, _ *scratch) ([]int32, error) {
-	parts, err := w.split(word)
+	parts, err := w.split(w, word)
 	for _, p := range parts {
 		id, ok := w.ids[p]
+		if !ok && w.readsUnknown {
+			id = w.unknownID
+			ok = true
+		}
 		if !ok {
 			return ids, fmt.Errorf("%.40q is not in the vocabulary of %d tokens", p, len(w.tokens))
 		}
@@ -237,6 +266,11 @@ func (w *wordList) setVocabulary(object, map[string]int64, bool) error { return 
 
 func (w *wordList) forbid(ids map[int32]bool) {
 	maps.DeleteFunc(w.ids, func(_ string, id int32) bool { return ids[id] })
+}
+
+func (w *wordList) readUnknown() int32 {
+	w.readsUnknown = w.unknownID >= 0
+	return w.unknownID
 }
 
 func (w *wordList) clone() subwordModel {
