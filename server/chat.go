@@ -61,6 +61,7 @@ func (s *Server) readConversation(r *http.Request, f *fields, t chatRequest) (q 
 			oneLine(m.noChatReason)))
 		return q, options
 	}
+	t.messages = withoutEmptySystem(t.messages)
 	set, options, logProbs := t.read(f, m)
 	q.sequences = set.prepare(r.Context(), f, m, chatNames, nil, set.request)
 	if f.fault != nil {
@@ -149,6 +150,32 @@ type message struct {
 
 	// CallID is the id of the call that a tool answers.
 	CallID string `json:"tool_call_id,omitempty"`
+
+	// Reasoning is what an assistant thought before it said anything.
+	Reasoning string `json:"reasoning_content,omitempty"`
+}
+
+// readReasoning reads the thoughts of a message, which only an assistant has.
+func (m *message) readReasoning(o *fields, names ...string) {
+	for _, name := range names {
+		if m.Role != "assistant" || m.Reasoning != "" {
+			o.requireNeutral(name, `""`)
+		} else if o.value(name) != nil {
+			m.Reasoning = o.text(name)
+		}
+	}
+}
+
+// withoutEmptySystem returns a conversation without system messages that say nothing, which are
+// none, as on the command line. The last message stays.
+func withoutEmptySystem(messages []message) []message {
+	var kept []message
+	for i, m := range messages {
+		if m.Role != "system" || m.Content != "" || i == len(messages)-1 {
+			kept = append(kept, m)
+		}
+	}
+	return kept
 }
 
 // role reads the role of a message, one of those that are allowed.
@@ -179,7 +206,7 @@ func readChatMessage(o *fields) (m message) {
 	if o.value("content") != nil || !mayBeEmpty {
 		m.Content = readContent(o, "content", "text")
 	}
-	o.requireNeutral("reasoning_content", `""`)
+	m.readReasoning(o, "reasoning_content", "reasoning") // vLLM's names, the second is the newer one
 	// No template has a place for these, but OpenAI's package sends what it has read.
 	for _, name := range []string{"name", "refusal", "parsed", "function_call", "audio"} {
 		o.requireNeutral(name)

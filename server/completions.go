@@ -64,6 +64,7 @@ func readStreamOptions(f *fields) (options streamOptions) {
 		options.withUsage = o.flag("include_usage")
 		options.withSteps = o.flag("include_steps")
 		o.requireNeutral("include_obfuscation", "false", "true")
+		o.requireNeutral("continuous_usage_stats", "false") // vLLM's
 	})
 	return options
 }

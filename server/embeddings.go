@@ -27,6 +27,11 @@ type embedding struct {
 
 	// Vector has numbers, or their little-endian bytes in base64.
 	Vector any `json:"embedding"`
+
+	// Truncated counts the tokens that were dropped from the text, and Unknown its words and
+	// characters that the vocabulary lacks.
+	Truncated int `json:"truncated,omitempty"`
+	Unknown   int `json:"unknown,omitempty"`
 }
 
 // handleEmbeddings answers POST /v1/embeddings.
@@ -36,23 +41,32 @@ func (s *Server) handleEmbeddings(w http.ResponseWriter, r *http.Request, f *fie
 	f.requireNeutral("add_special_tokens", "true")
 	f.requireNeutral("priority", "0")
 	f.requireNeutral("embed_dtype", `"float32"`)
-	f.requireNeutral("endianness", `"little"`)
-	f.accept("request_id")
+	f.requireNeutral("endianness", `"little"`, `"native"`) // of all machines that unmask runs on
+	f.requireNeutral("add_generation_prompt", "false")
+	f.requireNeutral("continue_final_message", "false")
+	for _, name := range []string{"truncate_prompt_tokens", "truncation_side", "mm_processor_kwargs",
+		"additional_data", "chat_template", "chat_template_kwargs", "normalize", "softmax",
+		"activation", "use_activation"} {
+		f.requireNeutral(name)
+	}
+	f.accept("request_id", "cache_salt")
 	asBase64 := f.oneOf("encoding_format", "float", "base64") == "base64"
 	options := embed.Options{
 		Dimensions: f.integerOrNull("dimensions", 1, maxDimensions, 0),
 		Prompt:     f.text("prompt_name"),
 	}
 	return s.embed(w, r, f, embedRequest{model: m, field: "input", options: options,
-		newAnswer: func(vectors [][]float32, tokens int) any {
+		newAnswer: func(vectors [][]float32, texts []*embed.Text) map[string]any {
 			var list []embedding
 			for i, v := range vectors {
-				e := embedding{Object: "embedding", Index: i, Vector: v}
+				e := embedding{Object: "embedding", Index: i, Vector: v, Truncated: texts[i].Truncated,
+					Unknown: texts[i].Unknown}
 				if asBase64 {
 					e.Vector = encodeVector(v)
 				}
 				list = append(list, e)
 			}
+			tokens := countTokens(texts)
 			return map[string]any{"object": "list", "data": list, "model": m.name,
 				"usage": map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}}
 		}})
@@ -72,14 +86,17 @@ func (s *Server) handleOllamaEmbed(w http.ResponseWriter, r *http.Request, f *fi
 	began := s.now()
 	m := s.readOllamaEmbedModel(f)
 	refuseLong := f.has("truncate") && !f.flag("truncate")
+	if string(f.object["dimensions"]) == "0" {
+		delete(f.object, "dimensions") // Ollama's value for none
+	}
 	options := embed.Options{
 		Normalize:  true,
 		Dimensions: f.integerOrNull("dimensions", 1, maxDimensions, 0),
 	}
 	return s.embed(w, r, f, embedRequest{model: m, field: "input", refuseLong: refuseLong,
-		options: options, newAnswer: func(vectors [][]float32, tokens int) any {
+		options: options, newAnswer: func(vectors [][]float32, texts []*embed.Text) map[string]any {
 			return map[string]any{"model": m.name, "embeddings": vectors, "load_duration": 0,
-				"prompt_eval_count": tokens, "total_duration": s.now().Sub(began).Nanoseconds()}
+				"prompt_eval_count": countTokens(texts), "total_duration": s.now().Sub(began).Nanoseconds()}
 		}})
 }
 
@@ -89,7 +106,7 @@ func (s *Server) handleOllamaEmbeddings(w http.ResponseWriter, r *http.Request, 
 	m := s.readOllamaEmbedModel(f)
 	f.requiredText("prompt")
 	return s.embed(w, r, f, embedRequest{model: m, field: "prompt",
-		newAnswer: func(vectors [][]float32, _ int) any {
+		newAnswer: func(vectors [][]float32, _ []*embed.Text) map[string]any {
 			return map[string]any{"embedding": vectors[0]}
 		}})
 }
@@ -113,14 +130,67 @@ type embedRequest struct {
 	refuseLong bool
 
 	options   embed.Options
-	newAnswer func(vectors [][]float32, tokens int) any
+	newAnswer func(vectors [][]float32, texts []*embed.Text) map[string]any
+}
+
+// countTokens returns the number of tokens of texts, with those around them.
+func countTokens(texts []*embed.Text) int {
+	tokens := 0
+	for _, t := range texts {
+		tokens += len(t.Tokens)
+	}
+	return tokens
+}
+
+// textNotes say which texts were not read as they are.
+func textNotes(texts []*embed.Text) (notes []string) {
+	var truncated, unknown textCount
+	for i, t := range texts {
+		truncated.add(i, t.Truncated)
+		unknown.add(i, t.Unknown)
+	}
+	if truncated.texts > 0 {
+		notes = append(notes, fmt.Sprintf("truncated: %d tokens beyond the model's %s",
+			truncated.tokens, truncated.place()))
+	}
+	if unknown.texts > 0 {
+		notes = append(notes, fmt.Sprintf("unknown: %d tokens for what the vocabulary lacks %s",
+			unknown.tokens, unknown.place()))
+	}
+	return notes
+}
+
+// textCount counts tokens of some kind, and the texts that have any.
+type textCount struct {
+	tokens int
+	texts  int
+	first  int // index of the first of these texts
+}
+
+// add counts the tokens of the text at an index.
+func (c *textCount) add(index, tokens int) {
+	if tokens == 0 {
+		return
+	}
+	if c.texts == 0 {
+		c.first = index
+	}
+	c.tokens += tokens
+	c.texts++
+}
+
+// place says which texts were counted.
+func (c *textCount) place() string {
+	if c.texts == 1 {
+		return fmt.Sprintf("in text %d", c.first)
+	}
+	return fmt.Sprintf("in %d texts, the first of them text %d", c.texts, c.first)
 }
 
 // embed answers a request for vectors.
 func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embedRequest) *Fault {
 	var e *embed.Embedder
 	var texts []*embed.Text
-	tokens := 0
 	inputs := readPrompts(f, q.field, q.model, maxInputs)
 	if f.fault == nil {
 		var err error
@@ -133,7 +203,6 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embe
 			}
 			if err == nil {
 				texts = append(texts, text)
-				tokens += len(text.Tokens)
 			}
 		}
 		if err != nil {
@@ -149,7 +218,14 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embe
 		if err != nil {
 			return nil, err
 		}
-		return encodeJSON(q.newAnswer(vectors, tokens)), nil
+		answer := q.newAnswer(vectors, texts)
+		if notes := textNotes(texts); notes != nil {
+			answer["unmask"] = map[string]any{"notes": notes}
+			for _, note := range notes {
+				w.Header().Add("Unmask-Note", note)
+			}
+		}
+		return encodeJSON(answer), nil
 	})
 }
 

@@ -65,7 +65,7 @@ func readPictureForm(r *http.Request, f *fields, m *servedModel) (form pictureFo
 	f.requireNeutral("output_compression", "100")
 	f.requireNeutral("moderation", `"auto"`, `"low"`)
 	f.requireNeutral("style")
-	f.requireNeutral("input_fidelity")
+	f.requireNeutral("input_fidelity", `"low"`)
 	if size := f.text("size"); size != "" && size != "auto" && f.fault == nil {
 		if modelSize := m.pictureSize(); size != modelSize {
 			f.fail(rangeFault("size", param.Quote(size), "auto or "+modelSize))

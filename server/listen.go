@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -38,16 +39,25 @@ type Listeners struct {
 
 // CheckAddress refuses an address beyond loopback for a server that everybody may ask.
 func CheckAddress(address string) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("address is %.80q, want HOST:PORT such as 127.0.0.1:8080", address)
+	if err := CheckHostPort(address); err != nil {
+		return err
 	}
+	host, _, _ := net.SplitHostPort(address)
 	ip, err := netip.ParseAddr(host)
 	if host == "localhost" || err == nil && ip.IsLoopback() {
 		return nil
 	}
 	return fmt.Errorf("address is %s, open to other machines, want --keys FILE, or --no-keys to let "+
 		"everybody in", address)
+}
+
+// CheckHostPort refuses what is not a host and a port, such as the path of a Unix socket.
+func CheckHostPort(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err == nil && !strings.ContainsAny(host+port, "/\\") && !strings.HasPrefix(address, "unix:") {
+		return nil
+	}
+	return fmt.Errorf("address is %.80q, want HOST:PORT such as 127.0.0.1:8080", address)
 }
 
 // maxHeader bounds the header of a request, in bytes.

@@ -25,6 +25,9 @@ func (f *fields) readOllamaFields() {
 	}
 	f.requireNeutral("think", "false")
 	f.requireNeutral("images", "[]")
+	// A conversation that is too long is refused, whatever these say.
+	f.requireNeutral("truncate", "true", "false")
+	f.requireNeutral("shift", "true", "false")
 	f.readOllamaFormat()
 	f.readOptionalObject("options", func(o *fields) {
 		for _, name := range sortedKeys(o.object) {
@@ -92,7 +95,7 @@ func readOllamaMessage(o *fields) (m message) {
 	m.Content = o.text("content")
 	m.Calls = readCalls(o)
 	o.requireNeutral("images", "[]")
-	o.requireNeutral("thinking", `""`)
+	m.readReasoning(o, "thinking")
 	o.accept("tool_name", "tool_call_id") // a result follows its call
 	return m
 }

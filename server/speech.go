@@ -110,6 +110,7 @@ func (s *Server) readSpeechRequest(f *fields) (q speechRequest) {
 		Overrides: q.settings.request.Overrides,
 	}
 	q.format = f.oneOf("response_format", sound.Formats...)
+	f.requireNeutral("stream", "false") // kokoro-fastapi's name
 	if f.has("stream_format") {
 		q.stream = f.oneOf("stream_format", "audio", "sse")
 		q.request.Stream = true
@@ -165,10 +166,20 @@ func (s *Server) voices() (names []string, files map[string]string) {
 	return names, files
 }
 
-// answerVoices answers GET /v1/audio/voices.
+// voiceInfo is a voice in a list. Both fields have its name: Open WebUI reads both.
+type voiceInfo struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// answerVoices answers GET /v1/audio/voices, in the form of kokoro-fastapi.
 func (s *Server) answerVoices(*http.Request) (any, *Fault) {
 	names, _ := s.voices()
-	return map[string][]string{"voices": names}, nil
+	var list []voiceInfo
+	for _, name := range names {
+		list = append(list, voiceInfo{ID: name, Name: name})
+	}
+	return map[string][]voiceInfo{"voices": list}, nil
 }
 
 // readVoice reads the file of the voice that a request names.

@@ -138,7 +138,7 @@ func TestVoicesAreListed(t *testing.T) {
 	defer r.Body.Close()
 	data, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"voices": ["auto", "me"]}`, string(data))
+	require.JSONEq(t, `{"voices": [{"id": "auto", "name": "auto"}, {"id": "me", "name": "me"}]}`, string(data))
 }
 
 func TestSpeechRefusals(t *testing.T) {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
+	"unmask/internal/jsonline"
 	"unmask/param"
 	"unmask/prompt"
 )
@@ -224,9 +226,19 @@ func (f *fields) newCall(field, id, function, arguments string) (call messageCal
 	call.ID = id
 	call.Type = "function"
 	call.Function.Name = function
-	if !toolName.MatchString(function) || !json.Valid([]byte(arguments)) {
+	switch strings.TrimSpace(arguments) {
+	case "", "null":
+		arguments = "{}" // of a call without arguments, as clients send it back
+	}
+	if !toolName.MatchString(function) {
+		f.fail(fieldFault("out_of_range", field, "%s has %s, want a function's name", field,
+			param.Quote(function)))
+		return call
+	}
+	if jsonline.ValueKind([]byte(arguments)) != "an object" || !json.Valid([]byte(arguments)) {
 		f.fail(fieldFault("out_of_range", field,
-			"%s has %s, want a function's name and arguments in JSON", field, param.Quote(function)))
+			"%s has %s with %s, want an object of arguments in JSON", field, param.Quote(function),
+			param.Quote(arguments)))
 		return call
 	}
 	call.Function.Arguments = json.RawMessage(arguments)

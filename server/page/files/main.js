@@ -261,7 +261,7 @@ for (const load = async (path) => (await send(path)).json(); !window.page;) {
 		if (models.data.every(({ unmask: u }) => u.kind === "vectors" && !u.decides && !u.chat)) throw new Failure(0, "None of the served models has a panel here; the API has them.");
 		notice();
 		const { voices } = models.data.some((m) => m.unmask.kind === "speech") ? await load("/v1/audio/voices") : {};
-		window.page = new Page(models.data, samplers, voices);
+		window.page = new Page(models.data, samplers, voices?.map((v) => v.id));
 		document.body.classList.add("ready");
 	} catch (e) {
 		notice(e.message);
