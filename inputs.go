@@ -16,6 +16,7 @@ import (
 	"unmask/generate"
 	"unmask/internal/fasta"
 	"unmask/internal/jsonline"
+	"unmask/internal/textfile"
 	"unmask/param"
 	"unmask/prompt"
 )
@@ -66,13 +67,14 @@ const (
 )
 
 // ReadFASTA reads a sequence of residues for each record of a FASTA file. One with holes, such as
-// [10], is an Infill, any other a Prompt.
-func ReadFASTA(r io.Reader) ([]Input, error) {
+// [10], is an Infill, any other a Prompt. Small letters are read as capital ones; softMasked counts the
+// records that have any.
+func ReadFASTA(r io.Reader) (inputs []Input, softMasked int, err error) {
 	records, err := fasta.Read(r)
 	if len(records) > maxInputs {
-		return nil, fmt.Errorf("there are %d records, want at most %d", len(records), maxInputs)
+		return nil, 0, fmt.Errorf("there are %d records, want at most %d", len(records), maxInputs)
 	}
-	var inputs []Input
+	softMasked = fasta.UnmaskLetters(records)
 	for _, record := range records {
 		request := Request{Name: record.Name}
 		if prompt.HasHole(record.Sequence) {
@@ -82,7 +84,7 @@ func ReadFASTA(r io.Reader) ([]Input, error) {
 		}
 		inputs = append(inputs, InputOf(request))
 	}
-	return inputs, err
+	return inputs, softMasked, err
 }
 
 // ReadInputs reads one input per line: a plain prompt or, if the first line begins as a JSON object
@@ -98,8 +100,7 @@ func ReadInputs(r io.Reader) ([]Input, error) {
 	for lines.Scan() {
 		number++
 		// Editors on Windows end lines with \r\n and begin files with a byte order mark.
-		text := strings.TrimSuffix(lines.Text(), "\r")
-		text = strings.TrimPrefix(text, "\ufeff")
+		text := textfile.TrimMark(strings.TrimSuffix(lines.Text(), "\r"))
 		line := bytes.TrimSpace([]byte(text))
 		if len(line) == 0 {
 			continue

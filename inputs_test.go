@@ -136,7 +136,7 @@ func inputs(list ...unmask.Request) (out []unmask.Input) {
 
 // A file of a million inputs is refused before any is prepared.
 func TestInputsAreBounded(t *testing.T) {
-	_, err := unmask.ReadFASTA(strings.NewReader(strings.Repeat(">x\nEVQ\n", 100_001)))
+	_, _, err := unmask.ReadFASTA(strings.NewReader(strings.Repeat(">x\nEVQ\n", 100_001)))
 	require.EqualError(t, err, "there are 100001 records, want at most 100000")
 	_, err = unmask.ReadInputs(strings.NewReader(strings.Repeat("EVQ\n", 1_000_000)))
 	require.EqualError(t, err, "there are more than 100000 lines, want at most that")

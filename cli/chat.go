@@ -22,6 +22,7 @@ import (
 	"unmask/cli/terminal"
 	"unmask/generate"
 	"unmask/internal/atomicfile"
+	"unmask/internal/textfile"
 	"unmask/kvcache"
 	"unmask/param"
 	"unmask/prompt"
@@ -191,9 +192,9 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		c.watcher = terminal.NewWatcher(m, os.Stderr)
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !terminal.CanRedraw(os.Stderr) {
-		lines := bufio.NewScanner(terminal.Stdin{Context: ctx})
+		lines := bufio.NewScanner(textfile.NewReader(terminal.Stdin{Context: ctx}))
 		lines.Buffer(nil, tokenizers.MaxText)
-		return c.answerMessages(ctx, func() (string, error) { return readMessage(lines) })
+		return c.answerPipe(ctx, func() (string, error) { return readMessage(lines) })
 	}
 	c.interrupts = terminal.NotifyInterrupts(ctx)
 	if term.IsTerminal(int(os.Stdout.Fd())) && !f.plain {
@@ -205,20 +206,33 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		terminal.LogWrappedf("The first answer has seed 0, as always without --seed; /seed N sets " +
 			"another.")
 	}
-	return c.answerMessages(ctx, terminal.NewLineEditor(ctx, "> ").ReadMessage)
+	_, err = c.answerMessages(ctx, terminal.NewLineEditor(ctx, "> ").ReadMessage)
+	return err
+}
+
+// answerPipe answers the messages of a pipe. A script sees by the exit status that some message had
+// no answer.
+func (c *conversation) answerPipe(ctx context.Context, read func() (string, error)) error {
+	failed, err := c.answerMessages(ctx, read)
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("%s of standard input failed, see above",
+			terminal.FormatCount(failed, "line"))
+	}
+	return err
 }
 
 // answerMessages answers messages until there are no more. An error of one message, such as an
-// unknown command, is printed and does not end the conversation.
-func (c *conversation) answerMessages(ctx context.Context, read func() (string, error)) error {
+// unknown command, is printed and does not end the conversation; failed counts these.
+func (c *conversation) answerMessages(ctx context.Context,
+	read func() (string, error)) (failed int, _ error) {
 	for ctx.Err() == nil {
 		message, err := read()
 		command, argument, _ := strings.Cut(strings.TrimSpace(message), " ")
 		switch {
 		case err == io.EOF || ctx.Err() != nil || command == "/quit":
-			return ctx.Err()
+			return failed, ctx.Err()
 		case err != nil:
-			return wrapError("standard input", err)
+			return failed, wrapError("standard input", err)
 		case command == "": // a line of blanks
 		case strings.HasPrefix(command, "/"):
 			err = c.runCommand(ctx, command, strings.TrimSpace(argument))
@@ -227,12 +241,14 @@ func (c *conversation) answerMessages(ctx context.Context, read func() (string, 
 		}
 		if err != nil && ctx.Err() == nil {
 			terminal.Log(errorLine(err))
+			failed++
 		}
 	}
-	return ctx.Err()
+	return failed, ctx.Err()
 }
 
-// readMessage reads lines as long as they end with a backslash.
+// readMessage reads lines as long as they end with a backslash. The input may end after one: what
+// was read is the message then.
 func readMessage(lines *bufio.Scanner) (message string, err error) {
 	for lines.Scan() {
 		before, continues := strings.CutSuffix(lines.Text(), `\`)
@@ -241,6 +257,9 @@ func readMessage(lines *bufio.Scanner) (message string, err error) {
 			return message, nil
 		}
 		message += "\n"
+	}
+	if message != "" && lines.Err() == nil {
+		return strings.TrimSuffix(message, "\n"), nil
 	}
 	return "", cmp.Or(lines.Err(), io.EOF)
 }

@@ -19,6 +19,7 @@ import (
 	"unmask/embed"
 	"unmask/internal/atomicfile"
 	"unmask/internal/fasta"
+	"unmask/internal/jsonline"
 	"unmask/param"
 	"unmask/weights"
 )
@@ -43,7 +44,8 @@ sentence-transformers saved is used as it says: pooling, prompts, Dense, Normali
 too long are cut. Other models give the mean of the last hidden states at a text's own tokens,
 without those around it; --each gives the states one by one, such as those of a protein's residues.
 
-Without --out, one JSON object a text: "name" and "embedding", or "embeddings" with --each. --out FILE
+Without --out, one JSON object a text: "name" and "embedding", or "embeddings" with --each; "unknown"
+counts what the vocabulary lacks, and "error" stands for the vector of a text that is not UTF-8. --out FILE
 is .jsonl of these, .csv of a name and its numbers a line, or .safetensors with embeddings F32 [N,W],
 or with --each one tensor [tokens,W] a text, named by its number from 0.`,
 		Args: exactArgs(1, "a FILE of texts"),
@@ -68,9 +70,20 @@ or with --each one tensor [tokens,W] a text, named by its number from 0.`,
 	return cmd
 }
 
-// vectorWriter writes vectors of records: one of each or, with the number of each one's tokens,
-// [tokens, width].
-type vectorWriter func(w io.Writer, list []fasta.Record, vectors [][]float32, tokens []int) error
+// vectorRecord is a record with its vector.
+type vectorRecord struct {
+	fasta.Record
+	text *embed.Text
+
+	// vector is one or, for each token, [tokens, width].
+	vector []float32
+
+	// err says why there is no vector, if it is not nil.
+	err error
+}
+
+// vectorWriter writes vectors of records, one of each or one of each token.
+type vectorWriter func(w io.Writer, list []vectorRecord, perToken bool) error
 
 // vectorWriters are the formats of vectors, by the end of a file's name.
 var vectorWriters = map[string]vectorWriter{
@@ -99,39 +112,74 @@ func (f *embedFlags) run(ctx context.Context, file string) error {
 		return err
 	}
 
-	texts := make([]*embed.Text, len(records))
-	truncated := 0
+	list := make([]vectorRecord, len(records))
+	var texts []*embed.Text
 	for i, r := range records {
-		texts[i], err = e.Tokenize(r.Sequence, f.Options)
+		list[i].Record = r
+		list[i].err = jsonline.CheckUTF8(r.Sequence)
+		if list[i].err != nil {
+			continue
+		}
+		list[i].text, err = e.Tokenize(r.Sequence, f.Options)
 		if err != nil {
 			return fmt.Errorf("text %d (%.40s): %w", i+1, r.Name, err)
 		}
-		if texts[i].Truncated > 0 {
-			truncated++
-		}
+		texts = append(texts, list[i].text)
 	}
-	if truncated > 0 {
-		terminal.Logf("note: %s truncated, as sentence-transformers does",
-			terminal.FormatCount(truncated, "long text"))
+	failed := len(list) - len(texts)
+	if failed > 0 && strings.HasSuffix(f.out, ".safetensors") && !f.PerToken {
+		i := slices.IndexFunc(list, func(r vectorRecord) bool { return r.err != nil })
+		return fmt.Errorf("text %d (%.40s): %w: --out has a row for each text", i+1, list[i].Name,
+			list[i].err)
 	}
+	logTextNotes(texts)
 
 	vectors, err := e.Embed(ctx, texts, f.Options)
 	if err != nil {
 		return err
 	}
-	var tokens []int // of each text, nil for one vector each
-	if f.PerToken {
-		for _, t := range texts {
-			tokens = append(tokens, t.ContentTokens())
+	for i := range list {
+		if list[i].err == nil {
+			list[i].vector = vectors[0]
+			vectors = vectors[1:]
 		}
 	}
 	if f.out == "" {
-		return write(stdout, records, vectors, tokens)
+		err = write(stdout, list, f.PerToken)
+	} else {
+		err = atomicfile.WriteFile(f.out, func(w io.Writer) error {
+			return write(w, list, f.PerToken)
+		})
+		err = printWritten(err, f.out)
 	}
-	err = atomicfile.WriteFile(f.out, func(w io.Writer) error {
-		return write(w, records, vectors, tokens)
-	})
-	return printWritten(err, f.out)
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("%s without a vector, want UTF-8", terminal.FormatCount(failed, "text"))
+	}
+	return err
+}
+
+// logTextNotes says how many texts are not read as they are.
+func logTextNotes(texts []*embed.Text) {
+	truncated := 0
+	unknownIn := 0
+	unknown := 0
+	for _, t := range texts {
+		if t.Truncated > 0 {
+			truncated++
+		}
+		if t.Unknown > 0 {
+			unknownIn++
+		}
+		unknown += t.Unknown
+	}
+	if truncated > 0 {
+		terminal.Logf("note: %s truncated, as sentence-transformers does",
+			terminal.FormatCount(truncated, "long text"))
+	}
+	if unknown > 0 {
+		terminal.Logf("note: %s in %s, for what the vocabulary lacks",
+			terminal.FormatCount(unknown, "unknown token"), terminal.FormatCount(unknownIn, "text"))
+	}
 }
 
 // chooseWriter returns what writes vectors in the format of --out, or what is wrong with the flags.
@@ -153,15 +201,24 @@ func (f *embedFlags) chooseWriter() (vectorWriter, error) {
 }
 
 // writeVectorLines writes an object of JSON a line for each record.
-func writeVectorLines(w io.Writer, list []fasta.Record, vectors [][]float32, tokens []int) error {
+func writeVectorLines(w io.Writer, list []vectorRecord, perToken bool) error {
 	encoder := json.NewEncoder(w)
-	for i, r := range list {
+	for _, r := range list {
 		line := map[string]any{"name": r.Name}
-		v := vectors[i]
-		if tokens == nil {
-			line["embedding"] = v
-		} else {
-			line["embeddings"] = slices.Collect(slices.Chunk(v, len(v)/tokens[i]))
+		switch {
+		case r.err != nil:
+			line["error"] = r.err.Error()
+		case perToken:
+			width := len(r.vector) / r.text.ContentTokens()
+			line["embeddings"] = slices.Collect(slices.Chunk(r.vector, width))
+		default:
+			line["embedding"] = r.vector
+		}
+		if r.err == nil && r.text.Unknown > 0 {
+			line["unknown"] = r.text.Unknown
+		}
+		if r.err == nil && r.text.Truncated > 0 {
+			line["truncated"] = r.text.Truncated
 		}
 		if err := encoder.Encode(line); err != nil {
 			return err
@@ -172,11 +229,15 @@ func writeVectorLines(w io.Writer, list []fasta.Record, vectors [][]float32, tok
 
 // writeVectorCSV writes a name and its numbers a line. Numbers have as many digits as they need to
 // be read back as they are.
-func writeVectorCSV(w io.Writer, list []fasta.Record, vectors [][]float32, _ []int) error {
+func writeVectorCSV(w io.Writer, list []vectorRecord, _ bool) error {
 	out := csv.NewWriter(w)
 	for i, r := range list {
+		if r.err != nil {
+			terminal.Logf("text %d (%.40s): %v", i+1, r.Name, r.err)
+			continue
+		}
 		line := []string{r.Name}
-		for _, x := range vectors[i] {
+		for _, x := range r.vector {
 			line = append(line, strconv.FormatFloat(float64(x), 'g', -1, 32))
 		}
 		out.Write(line) // Flush keeps its error
@@ -185,9 +246,9 @@ func writeVectorCSV(w io.Writer, list []fasta.Record, vectors [][]float32, _ []i
 	return out.Error()
 }
 
-// writeVectorTensors writes safetensors: one tensor of all vectors or, with tokens, one for each
+// writeVectorTensors writes safetensors: one tensor of all vectors or, for each token, one for each
 // record.
-func writeVectorTensors(w io.Writer, list []fasta.Record, vectors [][]float32, tokens []int) error {
+func writeVectorTensors(w io.Writer, list []vectorRecord, perToken bool) error {
 	var out []weights.Tensor
 	add := func(name string, rows int, v []float32) {
 		t := weights.Tensor{Name: name, DType: weights.F32, Shape: []int{rows, len(v) / rows}}
@@ -196,11 +257,19 @@ func writeVectorTensors(w io.Writer, list []fasta.Record, vectors [][]float32, t
 		}
 		out = append(out, t)
 	}
-	if tokens == nil {
-		add("embeddings", len(list), slices.Concat(vectors...))
+	var all []float32
+	for i, r := range list {
+		switch {
+		case r.err != nil:
+			terminal.Logf("text %d (%.40s): %v", i+1, r.Name, r.err)
+		case perToken:
+			add(strconv.Itoa(i), r.text.ContentTokens(), r.vector)
+		default:
+			all = append(all, r.vector...)
+		}
 	}
-	for i, n := range tokens {
-		add(strconv.Itoa(i), n, vectors[i])
+	if !perToken {
+		add("embeddings", len(list), all)
 	}
 	return weights.Write(w, out, nil)
 }

@@ -21,7 +21,7 @@ import (
 type questionFlags struct {
 	deviceFlags
 	state       string // this and the four below are names of files, but for the question
-	question    string
+	questions   []string
 	inputs      string
 	calibrate   string
 	calibration string
@@ -43,8 +43,9 @@ are letters in a prompt that ends in one mask. A model that would write no lette
 p is then that of an option as its whole answer. Laya's networks have a head for such questions instead.
 
 --question is about the text in --state, a file or - for standard input; --options makes it a choice,
---levels a scale. One line is printed for each option: p and its name, tab-separated. A note says if the
-options together have little probability: the model would answer in other words then.
+--levels a scale. One line is printed for each option: p and its name, tab-separated, and the question
+where there are several. A note says if the options together have little probability: the model would
+answer in other words then.
 
 A line of --inputs FILE.jsonl is a request of /v1/systemone, {"state": ..., "questions": {NAME:
 {"type": "noul", "choice" or "score", "instructions": ..., "criteria": ...}}}, and may have a "name". A
@@ -65,7 +66,8 @@ error and accuracy before and after to --out, for --calibration.`,
 	f.register(cmd.Flags(), "demo")
 	flag := cmd.Flags()
 	flag.StringVar(&f.state, "state", "", "`FILE` that the question is about")
-	flag.StringVar(&f.question, "question", "", "the question, a `TEXT` about --state")
+	flag.StringArrayVar(&f.questions, "question", nil,
+		"a question, a `TEXT` about --state; may be repeated")
 	flag.StringSliceVar(&f.options, "options", nil, "`LABELS` of a choice, separated by commas")
 	flag.StringSliceVar(&f.levels, "levels", nil, "`LABELS` of a scale, the lowest first, separated by commas")
 	flag.StringVar(&f.inputs, "inputs", "", "`FILE`.jsonl of states with questions")
@@ -81,17 +83,20 @@ error and accuracy before and after to --out, for --calibration.`,
 
 // checkFlags returns an error for flags that do not go together.
 func (f *questionFlags) checkFlags() error {
-	sources := countTrue(f.question != "", f.inputs != "", f.calibrate != "")
+	asks := len(f.questions) > 0
+	sources := countTrue(asks, f.inputs != "", f.calibrate != "")
 	switch {
 	case sources != 1:
 		return usagef("%d of --question, --inputs and --calibrate, want one of them", sources)
-	case f.question != "" && f.state == "":
+	case slices.Contains(f.questions, ""):
+		return usagef("--question is empty, want a text")
+	case asks && f.state == "":
 		return usagef("--state is missing, want a FILE that --question is about")
 	case f.askOptions.Form.Check() != nil:
 		return flagMistake(f.askOptions.Form.Check())
 	case f.options != nil && f.levels != nil:
 		return usagef("--options and --levels together, want one of them")
-	case f.question == "" && (f.state != "" || f.options != nil || f.levels != nil || f.json):
+	case !asks && (f.state != "" || f.options != nil || f.levels != nil || f.json):
 		return usagef("--state, --options, --levels or --json without --question, want it with one")
 	}
 	return nil
@@ -142,24 +147,18 @@ func (a *questionLine) parse(line string, answers bool) (err error) {
 
 // readInput returns what is asked.
 func (f *questionFlags) readInput() (list []questionLine, err error) {
-	if f.question != "" {
+	if len(f.questions) > 0 {
 		text, err := readWhole(f.state)
-		q := decide.Question{Kind: decide.Boolean, Instructions: f.question}
-		for _, label := range slices.Concat(f.options, f.levels) {
-			q.Options = append(q.Options, decide.Option{Label: label})
+		line := questionLine{state: decide.State{Text: text}}
+		for i, question := range f.questions {
+			name := "question"
+			if len(f.questions) > 1 {
+				name = fmt.Sprintf("question-%d", i+1)
+			}
+			line.names = append(line.names, name)
+			line.questions = append(line.questions, f.newQuestion(question))
 		}
-		if f.options != nil {
-			q.Kind = decide.Choice
-		} else if f.levels != nil {
-			q.Kind = decide.Score
-		}
-		return []questionLine{
-			{
-				state:     decide.State{Text: text},
-				names:     []string{"question"},
-				questions: []decide.Question{q},
-			},
-		}, wrapError("--state", err)
+		return []questionLine{line}, wrapError("--state", err)
 	}
 	file := cmp.Or(f.inputs, f.calibrate)
 	lines, err := readLines(file)
@@ -174,6 +173,20 @@ func (f *questionFlags) readInput() (list []questionLine, err error) {
 		list = append(list, parsed)
 	}
 	return list, nil
+}
+
+// newQuestion returns a question with the options of the flags.
+func (f *questionFlags) newQuestion(text string) decide.Question {
+	q := decide.Question{Kind: decide.Boolean, Instructions: text}
+	for _, label := range slices.Concat(f.options, f.levels) {
+		q.Options = append(q.Options, decide.Option{Label: label})
+	}
+	if f.options != nil {
+		q.Kind = decide.Choice
+	} else if f.levels != nil {
+		q.Kind = decide.Score
+	}
+	return q
 }
 
 // run answers the questions of the flags, or calibrates by those whose answers are known.
@@ -250,7 +263,20 @@ func (f *questionFlags) printAnswers(line *questionLine, answers []decide.Answer
 			Answers map[string]any `json:"answers"`
 		}{line.Name, out})
 	}
-	a := &answers[0]
+	for i := range answers {
+		end := ""
+		if len(answers) > 1 {
+			end = "\t" + tableName(line.questions[i].Instructions)
+		}
+		if err := f.printOptions(&line.questions[i], &answers[i], end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printOptions prints the options of a question, with end at the end of each line.
+func (f *questionFlags) printOptions(q *decide.Question, a *decide.Answer, end string) error {
 	logNotes(a.Notes...)
 	if a.Form == decide.WholeAnswers && f.askOptions.Form == "" {
 		terminal.Logf("note: asked by whole answers: letters have little of the model's probability")
@@ -261,10 +287,10 @@ func (f *questionFlags) printAnswers(line *questionLine, answers []decide.Answer
 	}
 	for i, p := range a.P {
 		name := []string{"false", "true"}[i%2]
-		if line.questions[0].Options != nil {
-			name = line.questions[0].Options[i].Label
+		if q.Options != nil {
+			name = q.Options[i].Label
 		}
-		if err := printLine(fmt.Sprintf("%.4f\t%s", p, name)); err != nil {
+		if err := printLine(fmt.Sprintf("%.4f\t%s%s", p, tableName(name), end)); err != nil {
 			return err
 		}
 	}

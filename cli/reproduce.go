@@ -18,6 +18,7 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/share"
 	"unmask/cli/terminal"
+	"unmask/internal/atomicfile"
 	"unmask/internal/processor"
 	"unmask/research/experiments"
 )
@@ -68,7 +69,7 @@ over. Started again it goes on from what is there, for as long again.`,
 	cmd.Flags().BoolVar(&f.quick, "quick", false,
 		"takes seconds and shows that it works; says nothing about the claims")
 	flags.Int(cmd.Flags(), &f.samples, experiments.SamplesParam)
-	cmd.Flags().DurationVar(&f.decide, "decide", 0,
+	flags.Duration(cmd.Flags(), &f.decide, "decide", 0,
 		"then sample what is undecided for this `TIME` at most, such as 2h")
 	cmd.Flags().BoolVar(&f.redraw, "redraw", false,
 		"write the report again from the results in --out, of a run with the same flags")
@@ -220,6 +221,9 @@ func (f *reproduceFlags) writeReport(results []experiments.Result, settings expe
 // openMeasurement loads the model of a kind, and its journal.
 func (f *reproduceFlags) openMeasurement(ctx context.Context, kind string) (*measurement, error) {
 	m, err := f.newMeasurement(ctx, kind, f.taskFlags, &f.Hub)
+	if err == nil {
+		err = wrapError("--out", atomicfile.CheckFolder(f.out))
+	}
 	if err == nil {
 		err = os.MkdirAll(f.out, 0o777)
 	}

@@ -14,8 +14,10 @@ import (
 
 	"unmask"
 	"unmask/cli/flags"
+	"unmask/cli/terminal"
 	"unmask/internal/fasta"
 	"unmask/internal/jsonline"
+	"unmask/internal/textfile"
 	"unmask/likelihood"
 	"unmask/likelihood/scores"
 	"unmask/param"
@@ -172,6 +174,9 @@ type sequence struct {
 	fasta.Record
 	tokens    []int32
 	mutations []scores.Mutation
+
+	// err says why the sequence is not scored, if it is not nil.
+	err error
 }
 
 // scoreFile scores the sequences of a file. All are read and checked before the first pass.
@@ -207,6 +212,10 @@ func (f *scoreFlags) scoreFile(ctx context.Context, file string) error {
 	list := make([]sequence, len(records))
 	for i, r := range records {
 		list[i].Record = r
+		list[i].err = jsonline.CheckUTF8(r.Sequence)
+		if list[i].err != nil {
+			continue
+		}
 		if err := list[i].tokenize(m, mutations, f.Positions); err != nil {
 			return fmt.Errorf("sequence %d (%.40s): %w", i+1, r.Name, err)
 		}
@@ -218,12 +227,44 @@ func (f *scoreFlags) scoreFile(ctx context.Context, file string) error {
 	case f.table.matrix || f.table.top > 0:
 		score = f.printTable
 	}
+	failed := 0
 	for i := range list {
+		if list[i].err != nil {
+			failed++
+			if err := f.printFailure(&list[i]); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := score(ctx, m, &list[i], uint32(i)); err != nil {
 			return fmt.Errorf("sequence %d (%.40s): %w", i+1, list[i].Name, err)
 		}
 	}
+	if failed > 0 {
+		return fmt.Errorf("%s not scored, want UTF-8", terminal.FormatCount(failed, "sequence"))
+	}
 	return nil
+}
+
+// printFailure prints a line for a sequence that is not scored. CSV has no place for one.
+func (f *scoreFlags) printFailure(s *sequence) error {
+	switch {
+	case f.json:
+		return json.NewEncoder(stdout).Encode(struct {
+			Name  string `json:"name"`
+			Error string `json:"error"`
+		}{s.Name, s.err.Error()})
+	case f.table.matrix || f.table.top > 0:
+		terminal.Logf("%.40s: %v", s.Name, s.err)
+		return nil
+	}
+	return printLine(tableName(s.Name) + "\terror\t" + s.err.Error())
+}
+
+// tableName returns a name as it stands in a tab-separated line: a tab in it would move all columns
+// behind it, and a line's end would cut the line.
+func tableName(name string) string {
+	return strings.NewReplacer("\t", " ", "\n", " ", "\r", " ").Replace(name)
 }
 
 // tokenize reads the tokens of a sequence and its mutations, and checks the positions to score.
@@ -254,7 +295,7 @@ func (f *scoreFlags) printLogOdds(ctx context.Context, m *unmask.Model, s *seque
 			break
 		}
 		if !f.json {
-			err = printLine(fmt.Sprintf("%s\t%s\t%.6f", s.Name, mutation.Name, odds[i]))
+			err = printLine(fmt.Sprintf("%s\t%s\t%.6f", tableName(s.Name), mutation.Name, odds[i]))
 			continue
 		}
 		err = json.NewEncoder(stdout).Encode(struct {
@@ -276,9 +317,10 @@ func (f *scoreFlags) printPerplexity(ctx context.Context, m *unmask.Model, q *se
 	scored, right := s.CountRight()
 	switch {
 	case scored == 0 && !f.json:
-		return printLine(q.Name + "\tno position was masked")
+		return printLine(tableName(q.Name) + "\tno position was masked")
 	case !f.json:
-		return printLine(fmt.Sprintf("%s\t%.4f\t%d of %d right", q.Name, s.Perplexity(), right, scored))
+		return printLine(fmt.Sprintf("%s\t%.4f\t%d of %d right", tableName(q.Name), s.Perplexity(),
+			right, scored))
 	}
 	logp := jsonline.FinitesOrNil(s.LogP) // null where a position is not scored, and for log 0
 	return json.NewEncoder(stdout).Encode(struct {
@@ -294,7 +336,7 @@ func (f *scoreFlags) printPerplexity(ctx context.Context, m *unmask.Model, q *se
 
 // readRecords reads FASTA, or lines as texts as they are, whose names are their numbers: without
 // blank ones unless whole; then FASTA is what has such a name or, from standard input, begins so.
-func readRecords(name string, whole bool) (list []fasta.Record, _ error) {
+func readRecords(name string, whole bool) (list []fasta.Record, err error) {
 	r, err := openInput(name)
 	if err != nil {
 		return nil, err
@@ -303,7 +345,9 @@ func readRecords(name string, whole bool) (list []fasta.Record, _ error) {
 	b := bufio.NewReader(r)
 	head, _ := b.Peek(4096)
 	if fasta.IsFile(name) || fasta.HasHeader(head) && (!whole || name == "-") {
-		return fasta.Read(b)
+		list, err = fasta.Read(b)
+		flags.LogSoftMasked(fasta.UnmaskLetters(list))
+		return list, err
 	}
 	text, err := readAll(b)
 	_, err = nonEmptyLines(text, err)
@@ -343,14 +387,13 @@ func openInput(name string) (io.ReadCloser, error) {
 // maxScored is the largest file of lines in bytes.
 const maxScored = 64 << 20
 
-// readAll returns all of a file of at most maxScored bytes, without a byte order mark: editors on
-// Windows write one, and no tokenizer knows it.
+// readAll returns all of a file of at most maxScored bytes, without a byte order mark.
 func readAll(r io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxScored+1))
 	if err == nil && len(data) > maxScored {
 		err = fmt.Errorf("more than %d bytes", maxScored)
 	}
-	return strings.TrimPrefix(string(data), "\ufeff"), err
+	return textfile.TrimMark(string(data)), err
 }
 
 // nonEmptyLines returns the lines of a text that was read, unless err is set, without the blanks

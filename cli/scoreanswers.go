@@ -171,8 +171,8 @@ func (s *scoredQuestion) print(asJSON bool) error {
 		if a.Error != nil {
 			scatter = *a.Error
 		}
-		if err := printLine(fmt.Sprintf("%s\t%.4f\t%.4f\t%d\t%s\t%q", s.Name, orImpossible(a.LogProb),
-			scatter, a.Tokens, best, a.Answer)); err != nil {
+		if err := printLine(fmt.Sprintf("%s\t%.4f\t%.4f\t%d\t%s\t%q", tableName(s.Name),
+			orImpossible(a.LogProb), scatter, a.Tokens, best, a.Answer)); err != nil {
 			return err
 		}
 	}

@@ -101,7 +101,7 @@ func newServe() *cobra.Command {
 	})
 	addKeepFlag(s, &f.keepGB, "requests, per model")
 	s.StringVar(&f.listen.Metrics, "metrics", "", "`ADDRESS` of /metrics, for Prometheus")
-	s.DurationVar(&f.listen.Drain, "drain", 30*time.Second,
+	flags.Duration(s, &f.listen.Drain, "drain", 30*time.Second,
 		"time to finish running requests after SIGTERM")
 	s.StringVar(&f.options.Voices, "voices", "", "`DIR` of voice files for /v1/audio/speech: .pt of "+
 		"OmniVoice's program, .safetensors of unmask speech --save-voice")
@@ -240,6 +240,9 @@ func (f *serveFlags) greeting(url string, models []server.NamedModel) string {
 
 // checkAccess returns an error for flags that would let everybody use the server.
 func (f *serveFlags) checkAccess() (err error) {
+	if err := server.CheckHostPort(f.listen.Address); err != nil {
+		return usagef("%v", wrapError("--listen", err))
+	}
 	switch {
 	case f.keys != "" && f.noKeys:
 		return usagef("--keys and --no-keys together, want one of them")

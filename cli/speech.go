@@ -23,6 +23,7 @@ import (
 	"unmask/families/omnivoice"
 	"unmask/generate"
 	"unmask/internal/atomicfile"
+	"unmask/internal/textfile"
 	"unmask/media/sound"
 	"unmask/param"
 	"unmask/speak"
@@ -187,7 +188,7 @@ func (f *speechFlags) readText() (string, error) {
 		return f.textArg, nil
 	case "-":
 		data, err := io.ReadAll(io.LimitReader(os.Stdin, speak.MaxTextBytes+1))
-		return string(data), wrapError("standard input", err)
+		return textfile.TrimMark(string(data)), wrapError("standard input", err)
 	}
 	data, err := atomicfile.ReadSmall(f.textFile, speak.MaxTextBytes)
 	return string(data), wrapError("--text", err)

@@ -43,9 +43,9 @@ func newTune() *cobra.Command {
 	cmd.Flags().StringVar(&f.kind, "kind", "",
 		"for --model demo: text or image; other models have one kind (default text)")
 	f.taskFlags.register(cmd.Flags())
-	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Second,
+	flags.Duration(cmd.Flags(), &f.budget, "budget", 2*time.Second,
 		"time per sample, its share of a batch's time")
-	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute,
+	flags.Duration(cmd.Flags(), &f.limit, "limit", 5*time.Minute,
 		"time of the search; the best setting found by then counts")
 	flags.IntP(cmd.Flags(), &f.n, "n",
 		param.Param{

@@ -17,6 +17,7 @@ import (
 	"unmask/cli/terminal"
 	"unmask/internal/atomicfile"
 	"unmask/internal/fasta"
+	"unmask/internal/textfile"
 	"unmask/param"
 	"unmask/tokenizers"
 )
@@ -82,12 +83,19 @@ func Wrap(source string, err error) error {
 	return fmt.Errorf("%s: %w", source, err)
 }
 
-// OpenInput opens a file for reading as a stream; - is standard input.
+// OpenInput opens a text for reading as a stream, without a byte order mark; - is standard input.
 func OpenInput(name string) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(os.Stdin), nil
+		return io.NopCloser(textfile.NewReader(os.Stdin)), nil
 	}
-	return atomicfile.Open(name)
+	file, err := atomicfile.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{textfile.NewReader(file), file}, nil
 }
 
 // readInputs reads a file of inputs.
@@ -97,16 +105,27 @@ func readInputs(name string) ([]unmask.Input, error) {
 		return nil, err
 	}
 	defer in.Close()
-	read := unmask.ReadInputs
+	var list []unmask.Input
 	if fasta.IsFile(name) {
-		read = unmask.ReadFASTA
+		softMasked := 0
+		list, softMasked, err = unmask.ReadFASTA(in)
+		LogSoftMasked(softMasked)
+	} else {
+		list, err = unmask.ReadInputs(in)
 	}
-	list, err := read(in)
 	return list, Wrap(name, atomicfile.WithoutPath(err))
 }
 
-// readStdin reads the text on standard input, without the newline at its end. Where no byte comes
-// within a second it says that it waits. It returns when the context ends.
+// LogSoftMasked says that records of a FASTA file have small letters.
+func LogSoftMasked(records int) {
+	if records > 0 {
+		terminal.Logf("note: %s with small letters (soft masking), read as capital ones",
+			terminal.FormatCount(records, "record"))
+	}
+}
+
+// readStdin reads the text on standard input, without a byte order mark and the end of its last
+// line. Where no byte comes within a second it says that it waits. It returns when the context ends.
 func readStdin(ctx context.Context) (string, error) {
 	in := bufio.NewReader(terminal.Stdin{Context: ctx})
 	note := time.AfterFunc(time.Second, func() {
@@ -122,5 +141,5 @@ func readStdin(ctx context.Context) (string, error) {
 	if len(data) > tokenizers.MaxText+1 {
 		return "", Usagef("standard input has more than %d bytes", tokenizers.MaxText)
 	}
-	return strings.TrimSuffix(string(data), "\n"), nil
+	return textfile.TrimLineEnd(textfile.TrimMark(string(data))), nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -40,6 +41,32 @@ func addNumber[T any](f *pflag.FlagSet, value *T, shorthand string, p param.Para
 		panic(err)
 	}
 	f.VarP(&paramValue{p, p.Default, set}, p.Name, shorthand, p.Help)
+}
+
+// Duration adds a flag of a time, which is not negative.
+func Duration(f *pflag.FlagSet, value *time.Duration, name string, byDefault time.Duration,
+	help string) {
+	*value = byDefault
+	f.Var((*durationValue)(value), name, help)
+}
+
+// durationValue is a time of at least 0.
+type durationValue time.Duration
+
+// String implements pflag.Value.
+func (d *durationValue) String() string { return time.Duration(*d).String() }
+
+// Type implements pflag.Value.
+func (d *durationValue) Type() string { return "duration" }
+
+// Set implements pflag.Value.
+func (d *durationValue) Set(text string) error {
+	found, err := time.ParseDuration(text)
+	if err == nil && found < 0 {
+		err = errors.New("a negative time, want 0s or more")
+	}
+	*d = durationValue(found)
+	return err
 }
 
 // Seed adds a flag of a 64-bit number, 0 by default.

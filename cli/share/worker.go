@@ -57,7 +57,8 @@ differs from the hub's in any byte is refused.`,
 	s.StringVar(&f.cache, "cache", "",
 		"`DIR` that keeps weights by their hash (default unmask/fleet in the user's cache)")
 	s.StringArrayVar(&f.models, "model", nil, "`PLACE` where the weights may be already; may be repeated")
-	s.DurationVar(&f.patience, "patience", 10*time.Minute, "`TIME` without contact to the hub after which the worker ends")
+	flags.Duration(s, &f.patience, "patience", 10*time.Minute,
+		"`TIME` without contact to the hub after which the worker ends")
 	flags.Device(s, &f.device)
 	flags.Threads(s, &f.threads, "processor cores to use")
 	return []*cobra.Command{cmd}

@@ -14,6 +14,7 @@ import (
 
 	"unmask/generate"
 	"unmask/internal/atomicfile"
+	"unmask/internal/textfile"
 	"unmask/param"
 	"unmask/samplers"
 )
@@ -67,7 +68,7 @@ func ReadPlan(name string) (Plan, error) {
 		return Plan{}, err
 	}
 	defer in.Close()
-	data, err := io.ReadAll(io.LimitReader(in, maxPlan+1))
+	data, err := io.ReadAll(io.LimitReader(textfile.NewReader(in), maxPlan+1))
 	if err != nil {
 		return Plan{}, err
 	}
