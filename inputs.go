@@ -67,8 +67,8 @@ const (
 )
 
 // ReadFASTA reads a sequence of residues for each record of a FASTA file. One with holes, such as
-// [10], is an Infill, any other a Prompt. Small letters are read as capital ones; softMasked counts the
-// records that have any.
+// [10], is an Infill, any other a Prompt. Small letters are read as capital ones; softMasked counts
+// the records that have any.
 func ReadFASTA(r io.Reader) (inputs []Input, softMasked int, err error) {
 	records, err := fasta.Read(r)
 	if len(records) > maxInputs {

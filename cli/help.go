@@ -16,7 +16,6 @@ import (
 
 	"unmask/cli/terminal"
 	"unmask/generate"
-	"unmask/internal/atomicfile"
 	"unmask/samplers"
 )
 
@@ -237,8 +236,8 @@ func newMan(root *cobra.Command) *cobra.Command {
 		Args:   exactArgs(1, "a DIR for the pages"),
 		Hidden: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := atomicfile.CheckFolder(args[0]); err != nil {
-				return err
+			if args[0] == "-" {
+				return usagef("DIR is -, want a folder's name")
 			}
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err

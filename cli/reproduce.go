@@ -18,7 +18,6 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/share"
 	"unmask/cli/terminal"
-	"unmask/internal/atomicfile"
 	"unmask/internal/processor"
 	"unmask/research/experiments"
 )
@@ -221,8 +220,8 @@ func (f *reproduceFlags) writeReport(results []experiments.Result, settings expe
 // openMeasurement loads the model of a kind, and its journal.
 func (f *reproduceFlags) openMeasurement(ctx context.Context, kind string) (*measurement, error) {
 	m, err := f.newMeasurement(ctx, kind, f.taskFlags, &f.Hub)
-	if err == nil {
-		err = wrapError("--out", atomicfile.CheckFolder(f.out))
+	if err == nil && f.out == "-" {
+		err = usagef("--out is -, want a folder's name")
 	}
 	if err == nil {
 		err = os.MkdirAll(f.out, 0o777)

@@ -340,7 +340,7 @@ func TestModulesAreBounded(t *testing.T) {
 }
 
 // Vectors are those of sentence-transformers 6.2 for texts that have what the vocabulary lacks, and
-// for folders whose modules are elsewhere. testdata's folders and vectors are saved by that library.
+// for folders whose modules are elsewhere. That library saved testdata's folders and vectors.
 func TestPublicReports(t *testing.T) {
 	cases, err := filepath.Glob("testdata/*.json")
 	require.NoError(t, err)

@@ -22,10 +22,10 @@ const (
 // Parse reads a Hugging Face tokenizer.json with a BPE, WordPiece or Unigram model, and with the
 // normalizers, pre-tokenizers, post-processors and decoders of such files. Ids and texts equal
 // those of Hugging Face's tokenizers 0.23, but a word without tokens is an error, where WordPiece
-// and Unigram have the unknown token ([WithUnknown] takes that). A setting that would give other ids is an error that names it.
-// Ids must be 0 ... n-1, each used once, and every merge must join two tokens into a third. Encode
-// also finds added tokens that the file does not call special. Truncation and padding are left to
-// the caller; [Around] returns what the post-processor adds.
+// and Unigram have the unknown token ([WithUnknown] takes that). A setting that would give other
+// ids is an error that names it. Ids must be 0 ... n-1, each used once, and every merge must join
+// two tokens into a third. Encode also finds added tokens that the file does not call special.
+// Truncation and padding are left to the caller; [Around] returns what the post-processor adds.
 func Parse(data []byte) (Tokenizer, error) {
 	v, err := parseTokenizerJSON(data, nil)
 	if err != nil {

@@ -52,8 +52,8 @@ func TestUnknownAsTheLibrary(t *testing.T) {
 	require.Greater(t, refused, 10)
 }
 
-// A text that a tokenizer takes has the same ids with the unknown token, and one that it refuses has
-// at least one unknown token.
+// A text that a tokenizer takes has the same ids with the unknown token, and one that it refuses
+// has at least one unknown token.
 func TestUnknownChangesNoOtherText(t *testing.T) {
 	residues, _, err := ParseFS(fstest.MapFS{
 		"vocab.txt": {Data: []byte("<cls>\n<pad>\n<eos>\n<unk>\nA\nC\nD\n<mask>\n")},

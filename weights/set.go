@@ -95,8 +95,9 @@ func ParseModules(data []byte) ([]string, error) {
 	return folders, nil
 }
 
-// NetworkFolder returns the folder of the network itself, which is the first module of a modules.json
-// with these contents; "" where it is beside that file, or where the file is not such a list.
+// NetworkFolder returns the folder of the network itself, which is the first module of a
+// modules.json with these contents; "" where it is beside that file, or where the file is not such
+// a list.
 func NetworkFolder(modules []byte) (string, error) {
 	var list []struct {
 		Path string `json:"path"`
@@ -197,8 +198,8 @@ func findModelFile(dir fs.FS) (string, error) {
 	return "", fmt.Errorf("neither %s nor %s is there", fileName, indexName)
 }
 
-// addFile parses one safetensors file and adds those of its tensors that are wanted. A name may be in
-// one file only.
+// addFile parses one safetensors file and adds those of its tensors that are wanted. A name may be
+// in one file only.
 func (s *Set) addFile(data []byte, src *source, name string,
 	isWanted func(tensor string) bool) ([]*Tensor, error) {
 	tensors, metadata, err := parseSafetensors(data, src)

@@ -125,7 +125,8 @@ func LogSoftMasked(records int) {
 }
 
 // readStdin reads the text on standard input, without a byte order mark and the end of its last
-// line. Where no byte comes within a second it says that it waits. It returns when the context ends.
+// line. Where no byte comes within a second it says that it waits. It returns when the context
+// ends.
 func readStdin(ctx context.Context) (string, error) {
 	in := bufio.NewReader(terminal.Stdin{Context: ctx})
 	note := time.AfterFunc(time.Second, func() {

@@ -135,8 +135,8 @@ func CheckFolder(name string) error {
 	return nil
 }
 
-// checkDash refuses -, which means standard output to other programs: who writes it wants no file of
-// that name.
+// checkDash refuses -, which means standard output to other programs: who writes it wants no file
+// of that name.
 func checkDash(name string) error {
 	if name == "-" {
 		return errors.New("the name is -, want a path, such as ./- for a file of that name")

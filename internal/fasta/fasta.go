@@ -107,13 +107,19 @@ func Read(r io.Reader) (list []Record, err error) {
 	return list, finishRecord(n)
 }
 
-// UnmaskLetters makes small letters capital, and returns the number of records that had any. Programs
-// that look for repeats write them small (soft masking); they are the same residues.
+// UnmaskLetters makes small letters capital, and returns the number of records that had any.
+// Programs that look for repeats write them small (soft masking); they are the same residues.
 func UnmaskLetters(list []Record) (records int) {
 	for i := range list {
-		upper := strings.ToUpper(list[i].Sequence)
-		if upper != list[i].Sequence {
-			list[i].Sequence = upper
+		// Byte by byte, so that what is not UTF-8 stays so, and is refused.
+		upper := []byte(list[i].Sequence)
+		for j, c := range upper {
+			if 'a' <= c && c <= 'z' {
+				upper[j] = c - 'a' + 'A'
+			}
+		}
+		if string(upper) != list[i].Sequence {
+			list[i].Sequence = string(upper)
 			records++
 		}
 	}

@@ -69,3 +69,11 @@ func TestBadFiles(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 }
+
+// Small letters are the letters; holes and bytes that are not UTF-8 stay.
+func TestUnmaskLetters(t *testing.T) {
+	list := []Record{{Name: "small", Sequence: "acD[3]\xff"}, {Name: "b", Sequence: "ACD"}}
+	require.Equal(t, 1, UnmaskLetters(list))
+	require.Equal(t, []Record{{Name: "small", Sequence: "ACD[3]\xff"}, {Name: "b", Sequence: "ACD"}},
+		list)
+}

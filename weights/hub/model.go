@@ -126,8 +126,8 @@ func isBelow(name, folder string) bool {
 	return folder == "" || strings.HasPrefix(name, folder+"/")
 }
 
-// hasNetworkBelow reports whether a folder in this one has a configuration and weights. It may be the
-// network of a modules.json, which is not read before it is fetched.
+// hasNetworkBelow reports whether a folder in this one has a configuration and weights. It may be
+// the network of a modules.json, which is not read before it is fetched.
 func hasNetworkBelow(files []string, folder string) bool {
 	return slices.ContainsFunc(files, func(name string) bool {
 		below, file := path.Split(name)
