@@ -24,7 +24,8 @@ func newEval() *cobra.Command {
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEvalText(), newEvalImage(), newEvalExactness(), newEvalTasks())
+	cmd.AddCommand(newEvalText(), newEvalImage(), newEvalExactness(), newEvalTasks(),
+		newEvalDecisions())
 	return cmd
 }
 

@@ -321,9 +321,11 @@ func TestOllamaEmbeddings(t *testing.T) {
 	require.Contains(t, string(data), "prompt is missing")
 	_, _, data = get(t, h.URL+"/api/tags")
 	require.Contains(t, string(data), `"name":"embed-bert-tiny"`)
-	require.NotContains(t, string(data), "laya")
+	require.Contains(t, string(data), `"name":"laya-tiny"`)
 	_, _, data = post(t, h.URL+"/api/show", `{"model":"embed-bert-tiny"}`)
 	require.Contains(t, string(data), `"capabilities":["embedding"]`)
+	_, _, data = post(t, h.URL+"/api/show", `{"model":"laya-tiny"}`)
+	require.Contains(t, string(data), `"capabilities":["decision"]`)
 }
 
 // A calibration's temperature is used and said, and the list of models has how good it was.

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"unmask/decide"
 )
 
 // ollamaVersion is the version of Ollama whose API its routes follow. Clients compare it with the
@@ -304,12 +306,12 @@ func (m *servedModel) family() string {
 	return strings.ToLower(cmp.Or(m.Info.Architecture, "unmask"))
 }
 
-// answerOllamaTags answers GET /api/tags and /api/ps: the models of text and those that embed
-// texts. All stay loaded.
+// answerOllamaTags answers GET /api/tags and /api/ps: the models of text, those that embed texts and
+// those that answer typed questions. All stay loaded.
 func (s *Server) answerOllamaTags(*http.Request) (any, *Fault) {
 	list := []any{}
 	for _, m := range s.allModels() {
-		if m.rank(needsVectors) >= 0 {
+		if m.rank(needsOllama) >= 0 {
 			list = append(list, m.ollamaInfo())
 		}
 	}
@@ -321,7 +323,7 @@ func (s *Server) answerOllamaShow(f *fields) (any, *Fault) {
 	f.renameChatField("name", "model") // as older clients call it
 	f.dropLatestTag()
 	f.flag("verbose")
-	m := s.model(f, needsVectors)
+	m := s.model(f, needsOllama)
 	if fault := f.finish(); fault != nil {
 		return nil, fault
 	}
@@ -342,6 +344,9 @@ func (s *Server) answerOllamaShow(f *fields) (any, *Fault) {
 
 // ollamaCapabilities returns what a model can do, in Ollama's words.
 func (m *servedModel) ollamaCapabilities() []string {
+	if decide.HasDecisionHead(m.Model) {
+		return []string{"decision"}
+	}
 	if m.Text == nil {
 		return []string{"embedding"}
 	}

@@ -401,6 +401,9 @@ const (
 	needsDecisions
 	needsVectors
 	needsSpeech
+
+	// needsOllama needs what Ollama's lists have: texts, vectors or decisions.
+	needsOllama
 )
 
 // rank returns how well a model fits what a route needs: of those that no request names, the first
@@ -428,6 +431,11 @@ func (m *servedModel) rank(need modelNeed) int {
 		if m.Kind() == model.KindVectors && !hasDecisions {
 			return 1
 		}
+	case needsOllama:
+		if hasDecisions {
+			return 0
+		}
+		return m.rank(needsVectors)
 	case needsDecisions:
 		if hasDecisions {
 			return 2
