@@ -102,7 +102,7 @@ func TestOutputDependsOnSeedAndSequenceAlone(t *testing.T) {
 		t.Run(info.Name, func(t *testing.T) {
 			name := info.Name
 			switch name { // they take the most probable tokens by default
-			case "low-confidence", "dynamic", "fast-dllm-v2", "wedlm", "self-speculation", "edit",
+			case "low-confidence", "dynamic", "apart", "fast-dllm-v2", "wedlm", "self-speculation", "edit",
 				"wino":
 				name += "(temperature=1)"
 			case "greedy":

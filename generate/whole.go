@@ -94,6 +94,9 @@ func (w *wholeLoop) quota() int {
 	if _, idles := w.Schedule.(samplers.Idler); idles {
 		least = 0
 	}
+	if f, ok := w.Schedule.(samplers.Follower); ok {
+		return min(f.Share(masked, s.steps-s.step+1), masked)
+	}
 	planned := samplers.OpenCount(w.Schedule, float64(s.step), s.steps, s.size)
 	alreadyOpen := s.size - masked
 	return max(least, min(planned-alreadyOpen, masked))

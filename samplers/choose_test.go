@@ -82,7 +82,7 @@ func TestInfoGainTakesTheBestCandidate(t *testing.T) {
 
 func TestSchedulesSumToTheLength(t *testing.T) {
 	for _, name := range []string{"uniform", "cosine", "arccos", "mage", "titok", "linear", "llada",
-		"dllm"} {
+		"dllm", "rest"} {
 		s, err := samplers.ParseSchedule(name)
 		require.NoError(t, err)
 		rapid.Check(t, func(t *rapid.T) {
@@ -101,7 +101,7 @@ func TestSchedulesSumToTheLength(t *testing.T) {
 	}
 	_, err := samplers.ParseSchedule("sudden")
 	require.EqualError(t, err,
-		`samplers: unknown schedule "sudden", want one of arccos, cosine, dllm, dream, floor, late-arccos, linear, llada, mage, omnivoice, titok, uniform`)
+		`samplers: unknown schedule "sudden", want one of arccos, cosine, dllm, dream, floor, late-arccos, linear, llada, mage, omnivoice, rest, titok, uniform`)
 }
 
 func TestScheduleValues(t *testing.T) {

@@ -166,6 +166,14 @@ var rules = []Rule{
 		Drawing:      RanksTempered,
 	},
 	{
+		Prototype:    Apart{},
+		Name:         "apart",
+		Line:         "all that are confident enough, no two beside each other",
+		Paper:        "Liquid AI 2026, LFM2.5-Encoder-350M-Diffusion",
+		CacheRefusal: drawsBeforeChoosing,
+		Drawing:      RanksByModel,
+	},
+	{
 		Prototype:    FastDLLMv2{},
 		Name:         "fast-dllm-v2",
 		Line:         "a block's first position, then small blocks by confidence",

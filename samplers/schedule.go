@@ -44,6 +44,14 @@ type Idler interface {
 	Idle()
 }
 
+// Follower is a Schedule that counts from the positions that are masked now, whatever earlier
+// steps opened. Share returns how many of so many masked ones a step opens if `left` steps are
+// left, itself among them.
+type Follower interface {
+	Schedule
+	Share(masked, left int) int
+}
+
 // formula is a schedule with a name. It is used by pointer, so that schedules can be compared.
 type formula struct {
 	name      string
@@ -160,7 +168,7 @@ func (t timesSchedule) String() string {
 }
 
 var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE, ForTiTok, Linear, LateArccos, LLaDA,
-	DLLM, Dream, Floor, ForOmniVoice}
+	DLLM, Dream, Floor, ForOmniVoice, Rest}
 
 // Schedules returns the published schedules.
 func Schedules() []Schedule { return append([]Schedule(nil), schedules...) }

@@ -54,6 +54,7 @@ var variants = map[string][]string{
 	"greedy":         {"greedy(random)"},
 	"low-confidence": {"low-confidence(temperature=1)"},
 	"dynamic":        {"dynamic(temperature=1)"},
+	"apart":          {"apart(temperature=1)"},
 	"fast-dllm-v2":   {"fast-dllm-v2(temperature=1)"},
 	"wedlm":          {"wedlm(temperature=1)"},
 	"p2":             {"p2(eta=0.1)"},
