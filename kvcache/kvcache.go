@@ -4,6 +4,8 @@
 package kvcache
 
 import (
+	"cmp"
+
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -14,7 +16,14 @@ type Layer struct {
 	// Heads is the number of key and value heads, which may be fewer than those of queries.
 	Heads   int
 	HeadDim int
+
+	// ValueDim is the numbers of a value; 0 means HeadDim. A layer that keeps something else than
+	// keys and values has it in the place of keys, and as few values as can be.
+	ValueDim int
 }
+
+// ValueWidth returns the numbers of a value.
+func (l Layer) ValueWidth() int { return cmp.Or(l.ValueDim, l.HeadDim) }
 
 // Cache holds K and V of all layers for a batch of sequences. They are plain tensors, which may be
 // read, changed or replaced. One goroutine at a time may use one.
@@ -37,7 +46,7 @@ func New(b backend.Backend, batch, length int, layers []Layer, states ...int) *C
 	c := &Cache{Batch: batch, Length: length}
 	for _, l := range layers {
 		c.K = append(c.K, b.New(batch, l.Heads, length, l.HeadDim))
-		c.V = append(c.V, b.New(batch, l.Heads, length, l.HeadDim))
+		c.V = append(c.V, b.New(batch, l.Heads, length, l.ValueWidth()))
 	}
 	for _, width := range states {
 		c.States = append(c.States, b.New(batch, width))

@@ -103,6 +103,17 @@ var unread = []struct{ model, kinds, class, tensor, why string }{
 		why:   "pictures are not read",
 	},
 	{
+		model: "LFM2.5-Prompt-Router",
+		class: "Lfm2BidirForSequenceRouting",
+		why:   "a network that chooses where a prompt goes, and fills no masks",
+	},
+	{
+		model: "LFM2.5-Policy-Linter",
+		class: "Lfm2BidirForRuleMatching",
+		why:   "a network that marks parts of a text, and fills no masks",
+	},
+	{model: "LFM2", class: "Lfm2ForCausalLM", why: AutoregressiveReason},
+	{
 		model: "this model",
 		kinds: "qwen3 qwen3_moe qwen2_moe mistral mixtral gemma gemma2 gemma3 phi " +
 			"phi3 gpt2 gpt_neox olmo olmo2 olmoe deepseek_v2 deepseek_v3",

@@ -115,7 +115,7 @@ func (p *Passes) NewCache(batch, length int) *kvcache.Cache {
 func (p *Passes) Bytes(length int) int {
 	floats := 0
 	for _, l := range p.Layers {
-		floats += 2 * (p.Extra + length) * l.Heads * l.HeadDim // keys and values
+		floats += (p.Extra + length) * l.Heads * (l.HeadDim + l.ValueWidth()) // keys and values
 	}
 	for _, width := range p.States {
 		floats += width

@@ -54,6 +54,9 @@ type Config struct {
 	Mask      int32
 	EndTokens []int32 // tokens that end a text
 
+	// Conv says which layers are short convolutions instead of attention [layers]; nil for none.
+	Conv []bool
+
 	// MoE is nil for dense MLPs.
 	MoE *Experts
 

@@ -47,6 +47,14 @@ type kind struct {
 
 	// recipe is the published run; %d stands for the block's size.
 	recipe string
+
+	// template is the chat template of the published program, "" for that of the files, and
+	// answerLength the usual number of tokens of an answer; 0: as of other models.
+	template     string
+	answerLength int
+
+	// textOnly forbids ids that have no text in the tokenizer.
+	textOnly bool
 }
 
 // The published runs of several kinds.
@@ -228,10 +236,41 @@ var kinds = []*kind{
 		maskID:       5,
 		recipe:       "low-confidence schedule=llada steps=%d reuse=blocks",
 	},
+	// LiquidAI/LFM2.5-Encoder-350M-Diffusion: the run of the authors' demo. The files name no mask but
+	// in the tokenizer
+	{
+		name:         "lfm2-diffusion",
+		modelTypes:   lfm2Types,
+		matches:      isLFM2Diffusion,
+		readConfig:   (*file).readLFM2,
+		tensorNames:  lfm2Names,
+		maskText:     "<|mask|>",
+		maskID:       16,
+		endToken:     7,
+		recipe:       "semi-ar(apart, block=16) schedule=rest steps=32",
+		template:     lfm2Template,
+		answerLength: 64,
+		textOnly:     true,
+	},
+	// LiquidAI/LFM2.5-Encoder-350M, -230M
+	{
+		name:        "lfm2-encoder",
+		modelTypes:  lfm2Types,
+		matches:     isLFM2,
+		readConfig:  (*file).readLFM2,
+		tensorNames: lfm2Names,
+		maskText:    "<|mask|>",
+		maskID:      16,
+		endToken:    7,
+		textOnly:    true,
+	},
 	// nvidia/Nemotron-Labs-Diffusion-3B, -8B, -14B; tencent/WeDLM-7B-*, -8B-*
 	{name: nemotronKind, readConfig: (*file).readNemotron, tensorNames: nemotronNames},
 	{name: "wedlm", readConfig: (*file).readWeDLM},
 }
+
+// lfm2Types are LFM2's, with models that write from left to right among them.
+const lfm2Types = "lfm2 lfm2_bidirectional"
 
 // a2dTypes are dLLM's conversions of autoregressive models.
 const a2dTypes = "a2d-qwen2 a2d-qwen3 a2d-llama"
@@ -285,6 +324,10 @@ func (f *file) recogniseKind() {
 	if wanted == "" {
 		f.Fail("model_type is missing, want %s; a model that is like one of these can be read as that "+
 			"(--as)", strings.Join(kindNames(), ", "))
+		return
+	}
+	if f.facts.Mentions("Lfm2BidirectionalModel") {
+		f.Fail("LFM2.5-Embedding and LFM2.5-ColBERT are not read: they have no head for tokens")
 		return
 	}
 	f.Fail("model_type is %.60q: it is %s", wanted, model.AutoregressiveReason)

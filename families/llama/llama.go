@@ -57,6 +57,7 @@ type block struct {
 	QNorm   nn.RMSNorm  `weight:"self_attn.q_norm"`
 	KNorm   nn.RMSNorm  `weight:"self_attn.k_norm"`
 	Out     nn.Linear   `weight:"self_attn.o_proj"`
+	Conv    *shortConv  `weight:"conv"` // in place of attention, nil in layers with it
 	Norm2   nn.RMSNorm  `weight:"post_attention_layernorm"`
 	MLP     nn.GatedMLP `weight:"mlp"` // in blocks without experts
 	Experts *experts    `weight:"mlp"` // nil if the block has an MLP
@@ -91,6 +92,9 @@ type Model struct {
 	// drafts says that blocks use their Draft.
 	drafts bool
 
+	// textless are ids that are never drawn, because they have no text.
+	textless []int32
+
 	// embed writes the input of a pass's rows to x [rows, hidden]. If it is nil, the input is the
 	// embedding of the rows' tokens.
 	embed func(x *tensor.Dense, p *model.Pass)
@@ -122,8 +126,13 @@ func newBlock(c Config, i int) block {
 	b := block{
 		Norm1: nn.NewRMSNorm(c.Hidden, c.Eps),
 		Norm2: nn.NewRMSNorm(c.Hidden, c.Eps),
-		Out:   nn.NewLinearNoBias(q, c.Hidden),
 	}
+	if c.hasConv(i) {
+		b.Conv = newShortConv(c.Hidden)
+		b.MLP = nn.NewGatedMLP(c.Hidden, c.MLP)
+		return b
+	}
+	b.Out = nn.NewLinearNoBias(q, c.Hidden)
 	linear := nn.NewLinearNoBias
 	if c.QKVBias {
 		linear = nn.NewLinear
@@ -157,6 +166,12 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	m := New(c)
 	set, err := splitExperts(src.Set, &c)
+	if err == nil && c.Conv != nil {
+		set, err = splitConvInputs(set)
+	}
+	if err == nil && c.Conv != nil {
+		set, err = renameLFM2(set)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +183,13 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	waitTokenizer := src.StartTokenizer("")
+	if c.kind.textOnly {
+		t, name, err := waitTokenizer()
+		waitTokenizer = func() (tokenizers.Tokenizer, string, error) { return t, name, err }
+		if err == nil {
+			m.textless = textlessIDs(t, c.Vocab)
+		}
+	}
 	report, err := o.Bind(m, set, weights.BindOptions{Names: names, Ignore: unusedTensors},
 		m.packWeights)
 	if err != nil {
@@ -179,12 +201,21 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Recipe:   c.Recipe,
 		Revision: c.Revision,
 		Presets:  c.namedPresets(),
+
+		AnswerLength: c.kind.answerLength,
 		Info: model.Info{
 			Sizes:      c.describeSizes(),
 			Parameters: model.Parameters(report.Bound, set),
 			Unused:     report.Unused,
 			Notes:      c.Notes,
 		},
+	}
+	if c.kind.template != "" {
+		src.Template = c.kind.template
+	}
+	if c.Conv != nil && o.Precision == backend.Int8 {
+		loaded.Info.Notes = append(loaded.Info.Notes, "int8 is not measured with this network; in "+
+			"another program 8-bit weights changed one token in six")
 	}
 	if strings.HasPrefix(src.Facts().Type, "a2d-qwen") {
 		// dLLM's programs set this unless a caller does (dllm/utils/models.py)
@@ -205,6 +236,16 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	loaded.Tokenizer = t
 	loaded.Info.Tokenizer = name
 	return loaded, nil
+}
+
+// textlessIDs returns the ids below rows that have no text in the tokenizer.
+func textlessIDs(t tokenizers.Tokenizer, rows int) (ids []int32) {
+	for id := range int32(rows) {
+		if _, ok := t.Token(id); !ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // describeSizes returns the sizes by which users know a model, by their names in reports.
@@ -252,9 +293,12 @@ func (m *Model) loadTrunk(o model.Options) *nn.Loader {
 	for i := range m.Blocks {
 		blk := &m.Blocks[i]
 		l.Load(&blk.Norm1, &blk.QNorm, &blk.KNorm, &blk.Out, &blk.Norm2)
-		if c.JoinedQKV {
+		switch {
+		case blk.Conv != nil:
+			blk.Conv.packWeights(l)
+		case c.JoinedQKV:
 			blk.qkv.Load(l, &blk.Q)
-		} else {
+		default:
 			blk.qkv.Load(l, &blk.Q, &blk.K, &blk.V)
 		}
 		if blk.Draft != nil {
@@ -275,6 +319,9 @@ func (m *Model) loadTrunk(o model.Options) *nn.Loader {
 func (m *Model) forbidMask(head backend.Head) backend.Head {
 	forbidden := make([]float32, m.cfg.EmbeddingRows)
 	forbidden[m.cfg.Mask] = float32(math.Inf(-1))
+	for _, id := range m.textless {
+		forbidden[id] = float32(math.Inf(-1))
+	}
 	head.Bias = m.b.New(m.cfg.EmbeddingRows)
 	m.b.Write(head.Bias, 0, forbidden)
 	return head
@@ -300,7 +347,7 @@ func (m *Model) setUpPasses(raw, head backend.Head, precision backend.Precision)
 			Block:     c.Block,
 			MasksLast: ordered,
 			Mask:      c.Mask,
-			Layers:    slices.Repeat([]kvcache.Layer{{Heads: c.KVHeads, HeadDim: c.HeadDim}}, c.Layers),
+			Layers:    c.cacheLayers(),
 		},
 		// The mask is among the outcomes but forbidden.
 		ModelSpec: model.Spec{
@@ -313,7 +360,7 @@ func (m *Model) setUpPasses(raw, head backend.Head, precision backend.Precision)
 			Causal:     c.Causal,
 			Growth:     c.Growth,
 			Shifted:    c.Shift,
-			Sparse:     !ordered,
+			Sparse:     !ordered && c.Conv == nil, // neighbours in a convolution would be missing
 			EndTokens:  c.EndTokens,
 			BeforeText: c.Before,
 			AfterText:  c.After,
@@ -404,6 +451,11 @@ func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
 
 	// x += out(attention(norm1(x)))
 	blk.Norm1.Apply(b, w.h, w.x, p.Len()) // [rows, hidden]
+	if blk.Conv != nil {
+		p = m.runConv(i, p)
+		m.addMLP(blk, p)
+		return p
+	}
 	blk.qkv.Apply(b, w.qkv, w.h, p.Len()) // [rows, (heads+2*kvHeads)*headDim]
 	if m.cfg.QKNorm {
 		b.NormHeads(w.qkv, p.Len(), m.layer.Shape(p.Keys), blk.QNorm.Norm(), blk.KNorm.Norm())
@@ -426,13 +478,54 @@ func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
 		blk.Draft.addOutput(b, w.x, &w.lowRank, w.attended, p.Len())
 	}
 
-	// x += mlp(norm2(x))
+	m.addMLP(blk, p)
+	return p
+}
+
+// addMLP computes x += mlp(norm2(x)) for the rows of p.
+func (m *Model) addMLP(blk *block, p *model.Pass) {
+	w := m.work
+	b := m.b
+	if p.Len() == 0 {
+		return
+	}
 	blk.Norm2.Apply(b, w.h, w.x, p.Len()) // [rows, hidden]
 	if blk.Experts != nil {
 		blk.Experts.addOutputs(b, &w.experts, w.x, w.h, p.Len())
-		return p
+		return
 	}
 	blk.MLP.Inner(b, w.inner, w.h, p.Len(), backend.SiLU) // [rows, mlp]
 	blk.MLP.Down.AddTo(b, w.x, w.inner, p.Len())          // [rows, hidden]
+}
+
+// runConv computes x += conv(norm1(x)), of which the norm is in work.h, and returns the rows that
+// are left.
+func (m *Model) runConv(i int, p *model.Pass) *model.Pass {
+	w := m.work
+	conv := m.Blocks[i].Conv
+	kept, _ := p.KV(i) // [sequences, 1, positions, hidden]
+	conv.keepInput(m.b, &w.conv, kept, w.h, p)
+	if read := p.ReadRows; i == len(m.Blocks)-1 && read != nil {
+		p = p.Pick(read)
+		if p.Len() == 0 {
+			return p
+		}
+		w.keepBranchRows(m.b, read)
+	}
+	conv.addOutput(m.b, &w.conv, w.x, kept, w.h, p)
 	return p
+}
+
+// hasConv reports whether layer i is a short convolution.
+func (c *Config) hasConv(i int) bool { return c.Conv != nil && c.Conv[i] }
+
+// cacheLayers returns the shapes of what layers keep.
+func (c *Config) cacheLayers() []kvcache.Layer {
+	layers := slices.Repeat([]kvcache.Layer{{Heads: c.KVHeads, HeadDim: c.HeadDim}}, c.Layers)
+	for i := range layers {
+		if c.hasConv(i) {
+			layers[i] = convCache(c.Hidden)
+		}
+	}
+	return layers
 }

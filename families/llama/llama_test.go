@@ -20,7 +20,8 @@ var packs = []string{"llada-tiny", "llada-tiny-bf16", "dream-tiny", "dream-tiny-
 	"open-dcoder-tiny", "stable-diffcoder-tiny", "llada-moe-tiny", "llada-moe-bias-tiny",
 	"sdar-moe-tiny", "rnd1-tiny",
 	"llada-small", "dream-small", "sdar-small", "dreamon", "llada-moe", "coda", "stable-diffcoder",
-	"rnd1", "sdar-30b-a3b"}
+	"rnd1", "sdar-30b-a3b", "lfm2-diffusion-tiny", "lfm2-encoder-tiny", "lfm2-diffusion",
+	"lfm2-encoder-230m"}
 
 var blockPacks = []string{"sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny"}
 
@@ -30,7 +31,7 @@ func TestFullPass(t *testing.T) {
 			tolerance = 1e-5
 		}
 		parity.CheckFullPass(t, p, blocks(t, p, m), "", tolerance)
-		if p.Has("short_tokens") {
+		if p.Has("short_logits") {
 			parity.CheckFullPass(t, p, m, "short_", tolerance)
 		}
 	})

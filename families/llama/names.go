@@ -32,6 +32,21 @@ var (
 		"down_proj":                "ff_out",
 	}
 
+	lfm2Names = map[string]string{
+		"embed_tokens":             "lfm2.embed_tokens",
+		"layers":                   "lfm2.layers",
+		"norm":                     "lfm2.embedding_norm",
+		"input_layernorm":          "operator_norm",
+		"self_attn.q_norm":         "self_attn.q_layernorm",
+		"self_attn.k_norm":         "self_attn.k_layernorm",
+		"self_attn.o_proj":         "self_attn.out_proj",
+		"post_attention_layernorm": "ffn_norm",
+		"mlp":                      "feed_forward",
+		"gate_proj":                "w1",
+		"up_proj":                  "w3",
+		"down_proj":                "w2",
+	}
+
 	llada2Names = map[string]string{
 		"embed_tokens":     "model.word_embeddings",
 		"layers":           "model.layers",

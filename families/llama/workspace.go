@@ -14,6 +14,7 @@ type workspace struct {
 	inner       *tensor.Dense // [rows, mlp]
 	lowRank     *tensor.Dense // [rows, rank of the adapter]
 	experts     expertWork
+	conv        convWork
 
 	// rotary has cosines and sines of the positions of the longest batch so far.
 	rotary *backend.Rotary
@@ -48,10 +49,31 @@ func (w *workspace) keepRows(b backend.Backend, rows []int32) {
 	w.q, w.attended = w.attended, w.q
 }
 
+// keepBranchRows moves some rows of x and h to the front, in order.
+func (w *workspace) keepBranchRows(b backend.Backend, rows []int32) {
+	width := backend.Width(w.x)
+	w.conv.resize(b, len(rows), width)
+	for _, t := range []*tensor.Dense{w.x, w.h} {
+		b.Gather(w.conv.near, t, rows)
+		b.Gather(t, w.conv.near, w.firstRows(len(rows)))
+	}
+}
+
+// firstRows returns 0, 1, ... of n rows.
+func (w *workspace) firstRows(n int) []int32 {
+	for i := len(w.rowNumbers); i < n; i++ {
+		w.rowNumbers = append(w.rowNumbers, int32(i))
+	}
+	return w.rowNumbers[:n]
+}
+
 // rowSize returns the floats of working memory for each row of a pass, including its keys and
 // values of one layer.
 func (c *Config) rowSize() int {
 	n := 2*c.Hidden + c.MLP + (3*c.Heads+4*c.KVHeads)*c.HeadDim
+	if c.Conv != nil {
+		n += 4 * c.Hidden
+	}
 	if c.MoE != nil {
 		n += c.MoE.rowSize(c.Hidden)
 	}
