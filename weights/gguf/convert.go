@@ -112,6 +112,9 @@ func (c *converter) buildKeys() ([]Key, error) {
 		return nil, err
 	}
 
+	if c.family.kind == lfm2.kind {
+		c.prepareLFM2()
+	}
 	keys := []Key{{architectureKey, arch}, {"general.name", filepath.Base(c.dir)}}
 	sizeNames := c.family.sizeNames
 	for _, name := range sizeKeys {
@@ -139,10 +142,14 @@ func (c *converter) buildKeys() ([]Key, error) {
 			Key{arch + ".attention.key_length", uint32(headDim)},
 			Key{arch + ".attention.value_length", uint32(headDim)})
 	}
+	rotary := headDim
+	if c.family.kind == llada2.kind && c.hasConfig("partial_rotary_factor") {
+		rotary = int(float64(headDim) * c.configNumber("partial_rotary_factor"))
+	}
 	keys = append(keys,
 		Key{arch + ".attention.layer_norm_rms_epsilon", float32(eps)},
 		Key{arch + ".rope.freq_base", float32(theta)},
-		Key{arch + ".rope.dimension_count", uint32(headDim)})
+		Key{arch + ".rope.dimension_count", uint32(rotary)})
 	keys = append(keys, c.ropeScalingKeys(arch)...)
 	keys = append(keys, c.diffusionKeys(arch)...)
 	c.checkExperts()
@@ -174,6 +181,12 @@ func (c *converter) addTokenKeys(keys []Key) ([]Key, error) {
 			len(endKeys))
 	}
 
+	for i, k := range vocabulary {
+		// the name of the pattern that its readers know
+		if k.Name == "tokenizer.ggml.pre" && k.Value == "bailingmoe" && c.family.kind == llada2.kind {
+			vocabulary[i].Value = "bailingmoe2"
+		}
+	}
 	if c.hasConfig(answerName) {
 		keys = append(keys, Key{answerKey, uint32(c.configSize(answerName))})
 	}
@@ -300,8 +313,8 @@ func (c *converter) findFamily() (arch string, err error) {
 		}
 		return arch, nil
 	}
-	return "", fmt.Errorf("config.json: model_type is %.40q, want llada, Dream, rnd1, %s or %s",
-		kind, nemotron.kind, wedlm.kind)
+	return "", fmt.Errorf("config.json: model_type is %.40q, want llada, Dream, rnd1, %s, %s, %s or %s",
+		kind, llada2.kind, lfm2.kind, nemotron.kind, wedlm.kind)
 }
 
 // require keeps an error, unless ok, about a key of config.json whose value a file of llama.cpp
@@ -362,6 +375,10 @@ func (c *converter) diffusionKeys(arch string) []Key {
 		return keys
 	case rnd1.kind:
 		return []Key{notCausal}
+	case llada2.kind:
+		return c.llada2Keys(arch)
+	case lfm2.kind:
+		return c.lfm2Keys(arch)
 	}
 
 	keys := []Key{{kindKey, c.family.kind}}
@@ -389,7 +406,16 @@ func (c *converter) checkExperts() {
 // findMask finds the mask token of a mixture of experts whose config.json has none: LLaDA-MoE names
 // it only in its tokenizer's settings.
 func (c *converter) findMask() {
-	if c.family.sizeNames["expert_count"] == "" || c.hasConfig("mask_token_id") {
+	if c.family.sizeNames["expert_count"] == "" {
+		return
+	}
+	c.findTokenizerMask()
+}
+
+// findTokenizerMask sets the mask to the token of the tokenizer's settings, where config.json has
+// none.
+func (c *converter) findTokenizerMask() {
+	if c.hasConfig("mask_token_id") {
 		return
 	}
 	var tokenizer struct {
@@ -441,6 +467,10 @@ func (c *converter) listTensors() ([]Tensor, error) {
 		if name == "output.weight" && !hasHead {
 			continue
 		}
+		if c.isFilter(name, t) {
+			list = append(list, c.filterTensor(name, t))
+			continue
+		}
 		if !t.DType.IsFloat() || len(t.Shape) < 1 || len(t.Shape) > 2 {
 			return nil, fmt.Errorf("tensor %q: %v of %s, want a float vector or matrix", t.Name, t.Shape,
 				t.DType)
@@ -474,7 +504,7 @@ func (c *converter) placeTensors() (names []string, experts map[string][]*weight
 			}
 		}
 	}
-	for _, base := range []string{"token_embd", "output_norm", "output"} {
+	for _, base := range []string{"token_embd", "token_embd_norm", "output_norm", "output"} {
 		place(base)
 	}
 
@@ -482,7 +512,8 @@ func (c *converter) placeTensors() (names []string, experts map[string][]*weight
 	for n := range c.blocks {
 		block := "blk." + strconv.Itoa(n) + "."
 		for _, key := range slices.Sorted(maps.Keys(expertNames)) {
-			if c.family.tensorNames[key] == "" {
+			_, isDense := c.set.Get(c.family.authorName(block + "ffn_gate.weight"))
+			if c.family.tensorNames[key] == "" || isDense {
 				continue
 			}
 			name := block + key + ".weight"
@@ -498,7 +529,9 @@ func (c *converter) placeTensors() (names []string, experts map[string][]*weight
 			names = append(names, name)
 		}
 		for _, key := range []string{"attn_norm", "attn_q", "attn_q_norm", "attn_k", "attn_k_norm",
-			"attn_v", "attn_output", "ffn_norm", "ffn_gate_inp", "ffn_gate", "ffn_up", "ffn_down"} {
+			"attn_v", "attn_qkv", "attn_output", "shortconv.in_proj", "shortconv.conv",
+			"shortconv.out_proj", "ffn_norm", "ffn_gate_inp", "exp_probs_b", "ffn_gate", "ffn_up",
+			"ffn_down", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"} {
 			place(block + key)
 		}
 	}
@@ -529,6 +562,9 @@ func (c *converter) chooseType(name string, shape []int, hasHead bool) weights.D
 			want = weights.Q6_K
 		}
 	}
+	if want == weights.Q4_K && strings.HasSuffix(name, ".attn_qkv.weight") {
+		want = weights.Q5_K // llama-quant.cpp, which looks at V among them
+	}
 	smallerBlocks := weights.Q8_0
 	if want == weights.Q4_K {
 		smallerBlocks = weights.Q5_0
@@ -547,7 +583,7 @@ func (c *converter) chooseType(name string, shape []int, hasHead bool) weights.D
 func (c *converter) isSensitive(name string) bool {
 	number, key, _ := strings.Cut(strings.TrimPrefix(name, "blk."), ".")
 	switch key {
-	case "attn_v.weight", "ffn_down.weight", "ffn_down_exps.weight":
+	case "attn_v.weight", "ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight":
 	default:
 		return false
 	}

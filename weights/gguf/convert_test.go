@@ -171,7 +171,7 @@ func TestConvertRefuses(t *testing.T) {
 	words := bytes.ReplaceAll(tokenizer(t), []byte(`[sdmt]`), []byte(`[sdm]`))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), words, 0o600))
 	require.ErrorContains(t, Convert(context.Background(), dir, out, "q8_0"),
-		"want that of LLaDA, Qwen2 or Tekken")
+		"want that of LLaDA, LFM2, Qwen2 or Tekken")
 }
 
 // nemotronWith returns a config.json of Nemotron-Labs-Diffusion with these rope_parameters.

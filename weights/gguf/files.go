@@ -24,6 +24,7 @@ var wordPatterns = map[string]string{
 	"bailingmoe":  lingPattern,
 	"bailingmoe2": lingPattern,
 	"llada-moe":   lingPattern,
+	"lfm2":        llama3Pattern,
 	"qwen2":       qwenPattern,
 	"tekken":      tekkenPattern,
 }
@@ -33,7 +34,9 @@ const (
 	tekkenPattern = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|` +
 		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}|` +
 		` ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	qwenPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	// of Llama 3
+	llama3Pattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	qwenPattern   = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
 // CompanionFS returns the files that the model would have beside config.json in its authors'
@@ -61,8 +64,8 @@ func (f *File) tokenizerJSON(tokens []string) ([]byte, error) {
 	}
 	pattern, ok := wordPatterns[patternName]
 	if !ok {
-		return nil, fmt.Errorf("key tokenizer.ggml.pre is %.40q, want bailingmoe, llada-moe, qwen2 "+
-			"or tekken", patternName)
+		return nil, fmt.Errorf("key tokenizer.ggml.pre is %.40q, want bailingmoe, llada-moe, lfm2, "+
+			"qwen2 or tekken", patternName)
 	}
 	vocabulary, added, err := f.listTokens(tokens)
 	if err != nil {
@@ -111,7 +114,8 @@ func (f *File) tokenizerJSON(tokens []string) ([]byte, error) {
 		"decoder":        byteLevel,
 		"post_processor": postProcessor,
 		"pre_tokenizer":  object{"type": "Sequence", "pretokenizers": []object{split, byteLevel}},
-		"model":          object{"type": "BPE", "vocab": vocabulary, "merges": merges},
+		"model": object{"type": "BPE", "vocab": vocabulary, "merges": merges,
+			"ignore_merges": pattern == llama3Pattern},
 	})
 }
 

@@ -36,6 +36,9 @@ type family struct {
 	// a suffix.
 	tensorNames map[string]string
 
+	// wholeNames maps names of a block's tensors, with their ends, to the authors' whole names.
+	wholeNames map[string]string
+
 	// suffixes are the possible ends of a tensor's name, with the dot.
 	suffixes []string
 }
@@ -281,9 +284,9 @@ const answerName = "unmask_answer_length"
 var endKeys = []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
 	"tokenizer.ggml.eom_token_id"}
 
-// familyByArchitecture has the kinds of models by general.architecture in llama.cpp's dialect. The
-// last three are also those of models that are not diffusion, so the file says with kindKey that
-// it is.
+// familyByArchitecture has the kinds of models by general.architecture in llama.cpp's dialect.
+// mistral3, qwen2 and qwen3 are also those of models that are not diffusion, so the file says with
+// kindKey that it is; of lfm2 it says with attention.causal.
 var familyByArchitecture = map[string]family{
 	"llada":     llada,
 	"dream":     dream,
@@ -292,13 +295,16 @@ var familyByArchitecture = map[string]family{
 	"mistral3":  nemotron,
 	"qwen2":     wedlm,
 	"qwen3":     wedlm,
+	"lfm2":      lfm2,
+	"llada2":    llada2,
 }
 
 // Model returns the config.json that this model has in its authors' layout, and the tensors under
 // the authors' names. Block formats stay as they are. With that, a network's loader needs no second
 // path for GGUF. Two dialects are known:
 //
-//   - llama.cpp's, general.architecture llada, dream, llada-moe or rnd1; and, with the key
+//   - llama.cpp's, general.architecture llada, dream, llada-moe, rnd1, lfm2, or llada2 as nurllama
+//     writes it; and, with the key
 //     diffusion.model_type, which Convert writes and llama.cpp does not read, mistral3
 //     (nemotron_labs_diffusion), qwen2 and qwen3 (wedlm). Its converter writes the rows of Q and K
 //     of LLaDA and Ministral 3 for interleaved rotary; the tensors returned are views in half-split
@@ -346,6 +352,9 @@ func (f *File) readModel() (config []byte, set *weights.Set, err error) {
 	isInterleaved := family.interleaved && arch != diffuseArch
 	set, err = f.Set.View(func(name string, t *weights.Tensor) (string, *weights.Tensor, error) {
 		authorName := family.authorName(name)
+		if strings.HasSuffix(name, ".shortconv.conv.weight") {
+			return authorName, convFilter(t), nil
+		}
 		var err error
 		if isInterleaved && strings.HasSuffix(authorName, ".q_proj.weight") {
 			t, err = t.HalfSplit(k.positiveInt("attention.head_count"))
@@ -393,8 +402,8 @@ func (f *File) findFamily(arch string) (family, error) {
 	}
 	found, ok := familyByArchitecture[name]
 	if !ok || arch == diffuseArch && name != "llada" && name != "dream" {
-		return family{}, fmt.Errorf("architecture is %.40q, want llada, dream, llada-moe, rnd1, diffuse "+
-			"with %s llada or dream, or with %s mistral3, qwen2 or qwen3", name, diffuseKey, kindKey)
+		return family{}, fmt.Errorf("architecture is %.40q, want llada, dream, llada-moe, llada2, rnd1, "+
+			"lfm2, diffuse with %s llada or dream, or with %s mistral3, qwen2 or qwen3", name, diffuseKey, kindKey)
 	}
 	if found.kind != nemotron.kind && found.kind != wedlm.kind {
 		return found, nil
@@ -420,6 +429,12 @@ func (f *File) findFamily(arch string) (family, error) {
 // authorName returns the authors' name of a tensor; an unknown one is returned unchanged, so that
 // the network's loader reports it.
 func (m family) authorName(name string) string {
+	if inBlock, ok := strings.CutPrefix(name, "blk."); ok {
+		number, key, _ := strings.Cut(inBlock, ".")
+		if author := m.wholeNames[key]; author != "" {
+			return fmt.Sprintf(m.blockPrefix, number) + author
+		}
+	}
 	for _, suffix := range m.suffixes {
 		base, ok := strings.CutSuffix(name, suffix)
 		if !ok {
@@ -492,7 +507,10 @@ func (k *modelKeys) checkOtherKeys(m family, values map[string]any) {
 	}
 	wants := maps.Clone(fixedValues)
 	wants[shiftKey] = m.kind == dream.kind || m.kind == rnd1.kind
-	wants["expert_weights_norm"] = m.kind == rnd1.kind
+	wants["expert_weights_norm"] = m.kind == rnd1.kind || m.kind == llada2.kind
+	if m.kind == llada2.kind {
+		wants["expert_gating_func"] = float64(sigmoidGating)
+	}
 	wants["rope.dimension_count"] = float64(headDim)
 	wants["attention.value_length"] = float64(headDim)
 

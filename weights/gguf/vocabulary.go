@@ -29,12 +29,36 @@ type tokenizerFile struct {
 		Content string
 		Special bool
 	} `json:"added_tokens"`
-	Post struct {
-		Type   string
-		Single []struct {
-			SpecialToken *struct{ ID string } // nil: the text
+	Post postProcessor `json:"post_processor"`
+}
+
+// postProcessor says what is put around a text.
+type postProcessor struct {
+	Type   string
+	Single []struct {
+		SpecialToken *struct{ ID string } // nil: the text
+	}
+
+	// Processors are those of a Sequence.
+	Processors []postProcessor
+}
+
+// template returns the one of a sequence that adds tokens, if the others only set offsets, or p
+// itself.
+func (p postProcessor) template() postProcessor {
+	if p.Type != "Sequence" {
+		return p
+	}
+	var adding []postProcessor
+	for _, part := range p.Processors {
+		if part.Type != "ByteLevel" {
+			adding = append(adding, part)
 		}
-	} `json:"post_processor"`
+	}
+	if len(adding) != 1 {
+		return p
+	}
+	return adding[0]
 }
 
 // tokenRoles are the tokens that tokenizer_config.json names, by their names in a GGUF file.
@@ -118,9 +142,10 @@ func readToken(raw json.RawMessage) (text string, err error) {
 func (f *tokenizerFile) aroundKeys(bos, eos string) (keys []Key, err error) {
 	const text = "$" // stands for the text
 	parts := []string{text}
-	if f.Post.Type == "TemplateProcessing" {
+	post := f.Post.template()
+	if post.Type == "TemplateProcessing" {
 		parts = nil
-		for _, part := range f.Post.Single {
+		for _, part := range post.Single {
 			if part.SpecialToken == nil {
 				parts = append(parts, text)
 			} else {
@@ -138,7 +163,7 @@ func (f *tokenizerFile) aroundKeys(bos, eos string) (keys []Key, err error) {
 	if hasEOS {
 		want = append(want, eos)
 	}
-	kind := f.Post.Type
+	kind := post.Type
 	isKnown := kind == "" || kind == "ByteLevel" || kind == "TemplateProcessing"
 	if !isKnown || !slices.Equal(parts, want) {
 		return nil, fmt.Errorf("tokenizer.json: post_processor of type %.40q puts %.60q around a text, "+
@@ -188,14 +213,14 @@ func (f *tokenizerFile) wordPatternName() (string, error) {
 	for _, part := range f.Pre.Parts {
 		pattern = cmp.Or(pattern, part.Pattern.Regex)
 	}
-	for _, name := range []string{"bailingmoe", "qwen2", "tekken"} {
+	for _, name := range []string{"bailingmoe", "lfm2", "qwen2", "tekken"} {
 		if wordPatterns[name] == pattern {
 			return name, nil
 		}
 	}
 	return "",
-		fmt.Errorf("tokenizer.json: the pattern of words is %.40q, want that of LLaDA, Qwen2 or "+
-			"Tekken", pattern)
+		fmt.Errorf("tokenizer.json: the pattern of words is %.40q, want that of LLaDA, LFM2, Qwen2 "+
+			"or Tekken", pattern)
 }
 
 // listTokens returns the spelling and the type of each id; ids without a token are padding.
