@@ -306,8 +306,8 @@ func (m *servedModel) family() string {
 	return strings.ToLower(cmp.Or(m.Info.Architecture, "unmask"))
 }
 
-// answerOllamaTags answers GET /api/tags and /api/ps: the models of text, those that embed texts and
-// those that answer typed questions. All stay loaded.
+// answerOllamaTags answers GET /api/tags and /api/ps: the models of text, those that embed texts
+// and those that answer typed questions. All stay loaded.
 func (s *Server) answerOllamaTags(*http.Request) (any, *Fault) {
 	list := []any{}
 	for _, m := range s.allModels() {

@@ -53,10 +53,11 @@ func (k *modelKeys) llada2Config() map[string]any {
 			k.keepError(fmt.Errorf("key %s is %d, want %d, that of %d experts", key, got, width, shared))
 		}
 	}
+	rotary := k.positiveInt("rope.dimension_count")
 	values := map[string]any{
 		"vocab_size":            k.vocabularySize(),
 		"rope_theta":            k.positiveFloat("rope.freq_base", 600000),
-		"partial_rotary_factor": float64(k.positiveInt("rope.dimension_count")) / float64(max(headDim, 1)),
+		"partial_rotary_factor": float64(rotary) / float64(max(headDim, 1)),
 		"rms_norm_eps":          k.positiveFloat("attention.layer_norm_rms_epsilon", 1e-6),
 		"tie_word_embeddings":   k.tiedHead,
 		"hidden_act":            "silu",
