@@ -124,6 +124,26 @@ func TestDemoStoriesEnd(t *testing.T) {
 	}
 }
 
+// A greeting, of 16 tokens at most, costs no more than 20 passes: no step fills what is behind its
+// end.
+func TestDemoGreetsInFewPasses(t *testing.T) {
+	m := weighed(t, *answerModel, demo.Chat())
+	for seed := range uint64(5) {
+		r := unmask.Request{Messages: []byte(`[{"role":"user","content":"Hello!"}]`), Seed: seed + 1}
+		q, err := m.Prepare(t.Context(), r)
+		require.NoError(t, err)
+		answer := m.AnswerOf(&r, &q)
+		for step, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 1},
+			slices.Values([]generate.Request{q})) {
+			require.NoError(t, err)
+			if s := step.Sequences[0]; s.Done {
+				require.LessOrEqual(t, s.Work.Full, 20)
+				require.LessOrEqual(t, answer.Render(s.Tokens).Count(), 16)
+			}
+		}
+	}
+}
+
 // Facts by a schema are valid and right under samplers of every kind.
 func TestDemoFactsBySchema(t *testing.T) {
 	const word = `{"type": "string", "pattern": "^[a-z]+$"}`
