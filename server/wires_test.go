@@ -505,8 +505,8 @@ func TestAPIFaults(t *testing.T) {
 		{"/v1/messages", `{}`, "", `401 {"type":"error","error":{"message":"there is no key, want ` +
 			`Authorization: Bearer KEY","type":"authentication_error","param":null,"code":"missing_api_key"}`},
 		{"/v1/messages", `{`, key, `400 {"type":"error","error":{"message":"byte 1: `},
-		{"/v1/messages/batches", `{}`, key, `404 {"type":"error","error":{"message":"there is no such ` +
-			`route","type":"not_found_error"`},
+		{"/v1/messages/batches", `{}`, key, `404 {"type":"error","error":{"message":"there is no ` +
+			`route \"/v1/messages/batches\"","type":"not_found_error"`},
 		{"/v1/messages", `{"messages":[{"role":"user","content":"A"}]}`, key, `400 {"type":"error",` +
 			`"error":{"message":"`},
 		{"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"image"}]}]}`, key,

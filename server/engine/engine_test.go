@@ -210,7 +210,7 @@ func TestGrowthIsAdmitted(t *testing.T) {
 	require.NoError(t, err)
 	m.AnswerLength = 8
 	r := unmask.Request{Messages: []byte(`[{"role":"user","content":"Hello!"}]`), MaxTokens: 24}
-	r.Overrides = generate.Overrides{"steps": "4"}
+	r.Overrides = generate.Overrides{"sampler": "p2", "steps": "4"}
 	q, err := m.Prepare(t.Context(), r)
 	require.NoError(t, err)
 	q.Filter.Ban = append(q.Filter.Ban, m.Spec().EndTokens...)
