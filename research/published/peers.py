@@ -1,0 +1,234 @@
+"""What somebody else's program computes of the same weights, for published.py to compare with.
+
+    python3 peers.py PEER FOLDER INPUT OUTPUT [--threads N]
+
+INPUT and OUTPUT are safetensors of tokens and logits, or for `sentences` a file of texts, one a line,
+and their vectors. One line of JSON on standard output has the seconds of loading and computing, the largest
+resident memory in bytes and the versions of what ran. A peer runs in a process of its own, so that
+its packages are needed only where its models are asked for.
+"""
+import argparse
+import glob
+import json
+import os
+import resource
+import sys
+import time
+
+import numpy as np
+
+import tensors
+
+PARITY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "testkit", "parity")
+
+
+def load_state(folder):
+    """The weights of a folder as float32 tensors of torch by name."""
+    import torch
+    state = {}
+    for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
+        from safetensors.torch import load_file
+        state.update(load_file(path))
+    if not state:
+        path = glob.glob(os.path.join(folder, "*.bin")) + glob.glob(os.path.join(folder, "*.pt*"))
+        state = torch.load(path[0], map_location="cpu", weights_only=True)
+    return {name: value.float() for name, value in state.items() if value.is_floating_point()}
+
+
+def without_prefix(state, ending):
+    """Renames weights so that the one that ends in `ending` has that name."""
+    name = next(n for n in state if n.endswith(ending))
+    prefix = name[:-len(ending)]
+    return {n[len(prefix):]: v for n, v in state.items() if n.startswith(prefix)}
+
+
+def read_config(folder):
+    with open(os.path.join(folder, "config.json")) as f:
+        return json.load(f)
+
+
+def dit(folder, heads):
+    """SDTT's and MDLM's network, in plain PyTorch."""
+    sys.path.insert(0, PARITY)
+    import reference
+    weights = without_prefix(load_state(folder), "vocab_embed.embedding")
+    return lambda inputs: reference.dit(weights, inputs["tokens"], heads)
+
+
+def masked(folder, heads):
+    """transformers' class for masked tokens that config.json names."""
+    from transformers import AutoModelForMaskedLM
+    net = AutoModelForMaskedLM.from_pretrained(folder).eval().float()
+    return lambda inputs: net(inputs["tokens"]).logits
+
+
+def esmc(folder, heads):
+    """transformers' ESM-C."""
+    from transformers import EsmcForMaskedLM
+    net = EsmcForMaskedLM.from_pretrained(folder).eval().float()
+    return lambda inputs: net(inputs["tokens"]).logits
+
+
+def qwen3(folder, heads):
+    """transformers' Qwen3, whose positions all see each other."""
+    import torch
+    from transformers import AutoConfig, Qwen3ForCausalLM
+    config = read_config(folder)
+    settings = {**config, "model_type": "qwen3"}
+    settings.pop("auto_map", None)
+    settings.pop("architectures", None)
+    settings.pop("model_type")
+    net = Qwen3ForCausalLM.from_pretrained(folder, config=AutoConfig.for_model("qwen3", **settings))
+    net = net.eval().float()
+
+    def compute(inputs):
+        tokens = inputs["tokens"]
+        rows = tokens.shape[1]
+        everything = torch.zeros(len(tokens), 1, rows, rows)
+        return net(tokens, attention_mask=everything, use_cache=False).logits
+    return compute
+
+
+def remote(folder, heads):
+    """The class that the repository brings along; its code runs."""
+    from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
+    classes = read_config(folder).get("auto_map", {})
+    loader = next(c for c in (AutoModelForMaskedLM, AutoModelForCausalLM, AutoModel)
+                  if c.__name__ in classes or c is AutoModel)
+    net = loader.from_pretrained(folder, trust_remote_code=True).eval().float()
+    return lambda inputs: net(inputs["tokens"]).logits
+
+
+def package(folder, heads):
+    """The encoders that packages carry: a folder of transformers, or fairseq's RoBERTa in one file."""
+    if os.path.isdir(folder):
+        return package_folder(folder)
+    sys.path.insert(0, PARITY)
+    import trained_encoders
+    net = trained_encoders.sapiens(folder)
+    return lambda inputs: net(inputs["tokens"]).logits
+
+
+def package_folder(folder):
+    sys.path.insert(0, PARITY)
+    import trained_encoders
+    import transformers
+    name = "Albert" if read_config(folder).get("model_type") == "albert" else "Bert"
+    net = trained_encoders.transformer(folder, getattr(transformers, name + "Config"),
+                                       getattr(transformers, name + "ForMaskedLM"))
+    return lambda inputs: net(inputs["tokens"]).logits
+
+
+def halton(folder, heads):
+    """Halton-MaskGIT's network, in plain PyTorch."""
+    import torch
+    sys.path.insert(0, PARITY)
+    import reference_image
+    path = folder if os.path.isfile(folder) else sorted(glob.glob(os.path.join(folder, "*.pth")))[0]
+    saved = torch.load(path, map_location="cpu", weights_only=True)
+    saved = saved.get("model_state_dict", saved)
+    weights = {n.removeprefix("module."): v.float() for n, v in saved.items() if v.is_floating_point()}
+    return lambda inputs: reference_image.halton_maskgit(weights, inputs["tokens"], inputs["labels"], heads)
+
+
+def mage(folder, heads):
+    """MAGE's network, in plain PyTorch."""
+    sys.path.insert(0, PARITY)
+    import reference
+    weights = load_state(folder)
+    config = read_config(folder)
+    return lambda inputs: reference.mage(weights, inputs["tokens"], heads, config["decoder_num_heads"],
+                                         config["codebook_size"])
+
+
+def titok(folder, heads):
+    """TiTok's generator, in plain PyTorch."""
+    sys.path.insert(0, PARITY)
+    import reference_image
+    weights = load_state(folder)
+    is_uvit = read_config(folder)["model"]["generator"].get("model_type", "ViT") == "UViT"
+    compute = reference_image.titok_uvit if is_uvit else reference_image.titok_bert
+    return lambda inputs: compute(weights, inputs["tokens"], inputs["labels"], heads)
+
+
+def amused(folder, heads):
+    """diffusers' network of aMUSEd."""
+    from diffusers import UVit2DModel
+    net = UVit2DModel.from_pretrained(os.path.join(folder, "transformer")).eval().float()
+
+    def compute(inputs):
+        side = round(inputs["tokens"].shape[1] ** 0.5)
+        grid = inputs["tokens"].view(-1, side, side)
+        logits = net(grid, encoder_hidden_states=inputs["text_before_last"],
+                     pooled_text_emb=inputs["text_pooled"], micro_conds=inputs["micro"])
+        return logits.flatten(2).transpose(1, 2)
+    return compute
+
+
+def largest_memory():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def run_tokens(peer, folder, heads, source, output):
+    """Computes the logits of batches: a file has tokens.0, tokens.1 and so on, and what goes with each,
+    such as labels.0."""
+    import torch
+    began = time.time()
+    compute = peer(folder, heads)
+    loaded = time.time()
+    batches = {}
+    for name, array in tensors.read(source).items():
+        kind, number = name.rsplit(".", 1)
+        batches.setdefault(number, {})[kind] = torch.from_numpy(array.copy())
+    with torch.inference_mode():
+        results = {"logits." + number: compute(batch).float().numpy() for number, batch in batches.items()}
+    computed = time.time()
+    tensors.write(output, results)
+    return loaded - began, computed - loaded
+
+
+def run_sentences(folder, source, output):
+    """Computes the vectors of the lines of a file."""
+    from sentence_transformers import SentenceTransformer
+    began = time.time()
+    net = SentenceTransformer(folder, device="cpu")
+    loaded = time.time()
+    with open(source) as f:
+        texts = f.read().split("\n")[:-1]
+    vectors = net.encode(texts, batch_size=32, show_progress_bar=False)
+    computed = time.time()
+    tensors.write(output, {"embeddings": np.asarray(vectors, np.float32)})
+    return loaded - began, computed - loaded
+
+
+def versions():
+    """The versions of the packages that are loaded."""
+    names = ("torch", "transformers", "sentence_transformers", "diffusers", "numpy")
+    return {n: sys.modules[n].__version__ for n in names if n in sys.modules}
+
+
+PEERS = {f.__name__: f for f in (dit, masked, esmc, qwen3, remote, package, halton, mage, titok, amused)}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("peer", choices=[*PEERS, "sentences"])
+    p.add_argument("folder")
+    p.add_argument("input")
+    p.add_argument("output")
+    p.add_argument("--heads", type=int, default=0, help="attention heads, where the weights do not say")
+    p.add_argument("--threads", type=int, default=0)
+    o = p.parse_args()
+    import torch
+    if o.threads:
+        torch.set_num_threads(o.threads)
+    if o.peer == "sentences":
+        load, compute = run_sentences(o.folder, o.input, o.output)
+    else:
+        load, compute = run_tokens(PEERS[o.peer], o.folder, o.heads, o.input, o.output)
+    print(json.dumps({"load_seconds": load, "seconds": compute, "memory": largest_memory(),
+                      "versions": versions()}))
+
+
+if __name__ == "__main__":
+    main()
