@@ -32,10 +32,10 @@ class Setup:
     def path(self, name):
         return os.path.join(self.work, name)
 
-    def run_peer(self, source, output):
+    def run_peer(self, source, output, *flags):
         """Runs the peer and returns what it reports: seconds, memory, versions."""
         command = [self.options.python, os.path.join(HERE, "peers.py"), self.model.peer, self.original,
-                   source, output, "--heads", self.facts["sizes"].get("heads", 0)]
+                   source, output, "--heads", self.facts["sizes"].get("heads", 0), *flags]
         if self.options.threads:
             command += ["--threads", self.options.threads]
         printed, _, _, _ = program.run(command)
@@ -57,7 +57,7 @@ def text_batches(setup):
     setup.unmask.compute("logits", "--model", setup.folder, "--texts", setup.path("texts.txt"),
                          "--out", setup.path("encoded.safetensors"))
     encoded = tensors.read(setup.path("encoded.safetensors"))
-    longest = min(setup.model.length, setup.facts["sizes"]["length"])
+    longest = min(setup.model.length, find_length(setup.facts["sizes"]))
     by_length = {}
     for name in sorted(n for n in encoded if n.endswith(".tokens")):
         ids = encoded[name]
@@ -67,11 +67,16 @@ def text_batches(setup):
     return [np.stack(batch) for _, batch in sorted(by_length.items())]
 
 
+def find_length(sizes):
+    """The number of a network's positions: of a picture those of its grid."""
+    return sizes.get("length") or sizes["grid"] ** 2
+
+
 def random_batches(setup):
     """A batch of random tokens, for a folder without a tokenizer."""
     sizes = setup.facts["sizes"]
     g = np.random.default_rng(1)
-    length = min(setup.model.length, sizes["length"])
+    length = find_length(sizes) if setup.model.task == "pictures" else min(setup.model.length, find_length(sizes))
     vocabulary = sizes.get("vocabulary") or sizes["codes"]
     highest = min(vocabulary, sizes["mask"]) if sizes["mask"] >= vocabulary - 1 else vocabulary
     return [g.integers(0, highest, (4, length))]
@@ -137,11 +142,37 @@ def measure_tokens(setup):
     batches = random_batches(setup) if setup.model.tokens_only else text_batches(setup)
     batches = mask_batches(batches, setup.facts["sizes"]["mask"])
     result = measure_logits(setup, [{"tokens": b.astype(np.int64)} for b in batches])
+    if setup.model.peer in GREEDY_PEERS:
+        result["greedy"] = compare_greedy(setup, batches[0][:2])
     if setup.model.quality == "questions":
         result["questions"] = ask_questions(setup)
     if setup.model.quality == "perplexity" and setup.options.quality:
         result["perplexity"] = measure_perplexity(setup)
     return result
+
+
+# GREEDY_PEERS are the peers whose folders say which tokens are special.
+GREEDY_PEERS = ("masked", "esmc")
+
+
+def compare_greedy(setup, sequences):
+    """Fills the masks of sequences by both programs, the surest position first, and counts the tokens
+    that are equal."""
+    inputs = {f"tokens.{i}": ids[None].astype(np.int64) for i, ids in enumerate(sequences)}
+    tensors.write(setup.path("greedy.safetensors"), inputs)
+    setup.run_peer(setup.path("greedy.safetensors"), setup.path("theirs.safetensors"), "--greedy")
+    theirs = tensors.read(setup.path("theirs.safetensors"))
+    equal = masks = 0
+    for name, ids in inputs.items():
+        masked = ids[0] == setup.facts["sizes"]["mask"]
+        out, _, _, _ = setup.unmask.compute(
+            "text", "--model", setup.folder, "--tokens-in", setup.path("greedy.safetensors") + ":" + name,
+            "--length", str(len(masked)), "--sampler", "greedy(confidence)",
+            "--steps", str(masked.sum()), "--cache=0", "--json")
+        ours = np.array(json.loads(out)["ids"])
+        masks += int(masked.sum())
+        equal += int((ours == theirs[name][0])[masked].sum())
+    return {"equal": equal, "of": masks}
 
 
 def ask_questions(setup):

@@ -67,7 +67,7 @@ MODELS = [
           published="test perplexity of OpenWebText at most 23.21 (Sahoo et al. 2024), another measure"),
     Model("mage", "file:mage", "pictures", "mage", PLAIN, "", "MIT", 800,
           published="FID 11.1 of 50,000 pictures without classes (Li et al. 2023)"),
-    Model("halton", "llvictorll/Halton-MaskGIT", "pictures", "halton", PLAIN, "", "MIT", 1900),
+    Model("halton", "file:halton", "pictures", "halton", PLAIN, "", "MIT", 1900),
     Model("titok-s128", "yucornetto/generator_titok_s128_imagenet", "pictures", "titok", PLAIN, "",
           "Apache-2.0", 1500,
           published="FID 1.97 of 50,000 pictures (Yu et al. 2024)"),

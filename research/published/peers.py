@@ -187,6 +187,35 @@ def run_tokens(peer, folder, heads, source, output):
     return loaded - began, computed - loaded
 
 
+def run_greedy(peer, folder, heads, source, output):
+    """Fills the masks of each batch one by one, the surest position first with its most probable token.
+    Special tokens are never drawn, nor in a protein anything but the twenty residues."""
+    import torch
+    from transformers import AutoTokenizer
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    mask = tokenizer.mask_token_id
+    banned = set(tokenizer.all_special_ids)
+    if read_config(folder)["model_type"] in ("esm", "esmc"):
+        banned.update(i for word, i in tokenizer.get_vocab().items() if word not in "LAGVSERTIDPKQNFYMHWC")
+    began = time.time()
+    compute = peer(folder, heads)
+    loaded = time.time()
+    results = {}
+    with torch.inference_mode():
+        for name, array in tensors.read(source).items():
+            tokens = torch.from_numpy(array.copy())
+            while (tokens == mask).any():
+                logits = compute({"tokens": tokens})[0]
+                logits[:, sorted(banned)] = -torch.inf
+                surest = logits.softmax(-1).max(-1)
+                position = torch.where(tokens[0] == mask, surest.values, -1.0).argmax()
+                tokens[0, position] = surest.indices[position]
+            results[name] = tokens.numpy()
+    computed = time.time()
+    tensors.write(output, results)
+    return loaded - began, computed - loaded
+
+
 def run_sentences(folder, source, output):
     """Computes the vectors of the lines of a file."""
     from sentence_transformers import SentenceTransformer
@@ -218,6 +247,7 @@ def main():
     p.add_argument("output")
     p.add_argument("--heads", type=int, default=0, help="attention heads, where the weights do not say")
     p.add_argument("--threads", type=int, default=0)
+    p.add_argument("--greedy", action="store_true", help="fill the masks, instead of writing logits")
     o = p.parse_args()
     import torch
     if o.threads:
@@ -225,7 +255,8 @@ def main():
     if o.peer == "sentences":
         load, compute = run_sentences(o.folder, o.input, o.output)
     else:
-        load, compute = run_tokens(PEERS[o.peer], o.folder, o.heads, o.input, o.output)
+        work = run_greedy if o.greedy else run_tokens
+        load, compute = work(PEERS[o.peer], o.folder, o.heads, o.input, o.output)
     print(json.dumps({"load_seconds": load, "seconds": compute, "memory": largest_memory(),
                       "versions": versions()}))
 

@@ -14,6 +14,8 @@ def summarize(row):
     if "vectors" in result:
         f32 = result["vectors"]["f32"]
         parts.append(f"vectors differ by {f32['difference']:.1e}, {f32['ranks']:.1%} of queries rank alike")
+    if "greedy" in result:
+        parts.append(f"{result['greedy']['equal']} of {result['greedy']['of']} tokens of a greedy run equal")
     if "questions" in result:
         parts.append(f"{result['questions']['right']} of {result['questions']['of']} questions right")
     if "sound_seconds" in result:
@@ -82,6 +84,8 @@ def render_quality(rows):
             continue
         result = row["result"]
         measured = []
+        if "greedy" in result:
+            measured.append(f"greedy run: {result['greedy']['equal']} of {result['greedy']['of']} tokens equal")
         if "questions" in result:
             measured.append(f"{result['questions']['right']} of {result['questions']['of']} questions right")
         for steps, found in result.get("perplexity", {}).items():
@@ -90,7 +94,7 @@ def render_quality(rows):
             measured.append(f"{result['sound_seconds']:.1f} s of sound for a sentence")
         if measured or row["published"]:
             cells.append([row["name"], "; ".join(measured) or "not measured", row["published"] or "-"])
-    return table("Quality, and what the authors report by their own protocol",
+    return table("Runs and quality, and what the authors report by their own protocol",
                  ["model", "measured", "published"], cells)
 
 
