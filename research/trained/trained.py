@@ -9,7 +9,7 @@ weights out of the packages without running them, converts them and measures, wi
     loops   samplers x steps: the three loops of therapeutic antibodies are masked and filled again
     report  tables, verdicts and a figure of what is in OUT
 
-Needs Python's standard library and pip. docs/trained.md says where the sequences come from.
+Needs Python's standard library and pip. docs/published.md says where the sequences come from.
 """
 import argparse, json, math, os, random, re, subprocess, sys, zipfile
 
