@@ -77,7 +77,7 @@ def random_batches(setup):
     sizes = setup.facts["sizes"]
     g = np.random.default_rng(1)
     length = find_length(sizes) if setup.model.task == "pictures" else min(setup.model.length, find_length(sizes))
-    vocabulary = sizes.get("vocabulary") or sizes["codes"]
+    vocabulary = sizes.get("codes") or sizes["vocabulary"]
     highest = min(vocabulary, sizes["mask"]) if sizes["mask"] >= vocabulary - 1 else vocabulary
     return [g.integers(0, highest, (4, length))]
 
@@ -217,9 +217,15 @@ def measure_pictures(setup):
     if "classes" in sizes:
         batch["labels"] = g.integers(0, sizes["classes"], len(tokens))
     if setup.model.peer == "amused":
-        batch["text_before_last"] = g.normal(size=(len(tokens), 77, sizes["text"])).astype(np.float32)
-        batch["text_pooled"] = g.normal(size=(len(tokens), sizes["text"])).astype(np.float32)
-        batch["micro"] = np.tile(np.float32([256, 256, 0, 0, 6]), (len(tokens), 1))
+        with open(os.path.join(setup.folder, "transformer", "config.json")) as f:
+            config = json.load(f)
+        numbers = config["micro_cond_embed_dim"] // config["micro_cond_encode_dim"]
+        batch["text_before_last"] = g.normal(size=(len(tokens), 77, config["encoder_hidden_size"]))
+        batch["text_pooled"] = g.normal(size=(len(tokens), config["cond_embed_dim"]))
+        batch["micro"] = np.tile([256, 256, 0, 0, 6], (len(tokens), 1))[:, :numbers]
+        batch["null_before_last"] = np.zeros_like(batch["text_before_last"][:1])
+        batch["null_pooled"] = np.zeros_like(batch["text_pooled"][:1])
+        batch.update({name: a.astype(np.float32) for name, a in batch.items() if name not in ("tokens", "labels")})
     return measure_logits(setup, [batch])
 
 

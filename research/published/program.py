@@ -56,9 +56,9 @@ class Unmask:
         return self.run(*arguments, *self.threads, "--device", "cpu", stdin=stdin)
 
     def pull(self, name):
-        """Downloads a model and returns its directory."""
+        """Downloads a model and returns its directory, the first line of several: what it needs follows."""
         out, _, _, _ = self.run("pull", name)
-        return out.strip().splitlines()[-1]
+        return out.splitlines()[0]
 
     def inspect(self, folder):
         out, _, _, _ = self.run("inspect", folder, "--json")
