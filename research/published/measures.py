@@ -34,11 +34,13 @@ class Setup:
 
     def run_peer(self, source, output, *flags):
         """Runs the peer and returns what it reports: seconds, memory, versions."""
-        command = [self.options.python, os.path.join(HERE, "peers.py"), self.model.peer, self.original,
-                   source, output, "--heads", self.facts["sizes"].get("heads", 0), *flags]
+        # Code that a repository brings along is not pulled, so its peer downloads it.
+        place = self.model.source if self.model.peer == "remote" else self.original
+        command = [self.options.python, os.path.join(HERE, "peers.py"), self.model.peer, place, source, output,
+                   "--heads", self.facts["sizes"].get("heads", 0), *flags]
         if self.options.threads:
             command += ["--threads", self.options.threads]
-        printed, _, _, _ = program.run(command)
+        printed, _, _, _ = program.run(command, env=self.unmask.env)
         return json.loads(printed.splitlines()[-1])
 
 

@@ -89,13 +89,15 @@ def qwen3(folder, heads):
     return compute
 
 
-def remote(folder, heads):
-    """The class that the repository brings along; its code runs."""
-    from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
-    classes = read_config(folder).get("auto_map", {})
+def remote(repository, heads):
+    """The class that a repository brings along; its code is downloaded and runs."""
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
+    name, _, revision = repository.partition("@")
+    where = {"revision": revision or "main", "trust_remote_code": True}
+    classes = getattr(AutoConfig.from_pretrained(name, **where), "auto_map", {})
     loader = next(c for c in (AutoModelForMaskedLM, AutoModelForCausalLM, AutoModel)
                   if c.__name__ in classes or c is AutoModel)
-    net = loader.from_pretrained(folder, trust_remote_code=True).eval().float()
+    net = loader.from_pretrained(name, **where).eval().float()
     return lambda inputs: net(inputs["tokens"]).logits
 
 
@@ -124,10 +126,12 @@ def halton(folder, heads):
     import torch
     sys.path.insert(0, PARITY)
     import reference_image
-    path = folder if os.path.isfile(folder) else sorted(glob.glob(os.path.join(folder, "*.pth")))[0]
-    saved = torch.load(path, map_location="cpu", weights_only=True)
-    saved = saved.get("model_state_dict", saved)
-    weights = {n.removeprefix("module."): v.float() for n, v in saved.items() if v.is_floating_point()}
+    if os.path.isdir(folder):
+        weights = load_state(folder)
+    else:
+        saved = torch.load(folder, map_location="cpu", weights_only=True)
+        saved = saved.get("model_state_dict", saved)
+        weights = {n.removeprefix("module."): v.float() for n, v in saved.items() if v.is_floating_point()}
     return lambda inputs: reference_image.halton_maskgit(weights, inputs["tokens"], inputs["labels"], heads)
 
 
@@ -189,14 +193,15 @@ def run_tokens(peer, folder, heads, source, output):
 
 def run_greedy(peer, folder, heads, source, output):
     """Fills the masks of each batch one by one, the surest position first with its most probable token.
-    Special tokens are never drawn, nor in a protein anything but the twenty residues."""
+    Special tokens are never drawn, nor in a protein anything but letters of residues, B, U, Z and O among
+    them."""
     import torch
     from transformers import AutoTokenizer
     tokenizer = AutoTokenizer.from_pretrained(folder)
     mask = tokenizer.mask_token_id
-    banned = set(tokenizer.all_special_ids)
-    if read_config(folder)["model_type"] in ("esm", "esmc"):
-        banned.update(i for word, i in tokenizer.get_vocab().items() if word not in "LAGVSERTIDPKQNFYMHWC")
+    is_protein = read_config(folder)["model_type"] in ("esm", "esmc")
+    drawn = [i for word, i in tokenizer.get_vocab().items() if i not in tokenizer.all_special_ids
+             and (not is_protein or word in "LAGVSERTIDPKQNFYMHWCBUZO")]
     began = time.time()
     compute = peer(folder, heads)
     loaded = time.time()
@@ -206,8 +211,9 @@ def run_greedy(peer, folder, heads, source, output):
             tokens = torch.from_numpy(array.copy())
             while (tokens == mask).any():
                 logits = compute({"tokens": tokens})[0]
-                logits[:, sorted(banned)] = -torch.inf
-                surest = logits.softmax(-1).max(-1)
+                allowed = torch.full_like(logits, -torch.inf)
+                allowed[:, drawn] = logits[:, drawn]
+                surest = allowed.softmax(-1).max(-1)
                 position = torch.where(tokens[0] == mask, surest.values, -1.0).argmax()
                 tokens[0, position] = surest.indices[position]
             results[name] = tokens.numpy()
