@@ -223,9 +223,7 @@ func TestSoak(t *testing.T) {
 	for path := range computing {
 		paths = append(paths, path)
 	}
-	for _, path := range immediate {
-		paths = append(paths, path)
-	}
+	paths = append(paths, immediate...)
 	halves := make([][]soakRequest, 2)
 	for half := range halves {
 		for i, path := range paths {
