@@ -23,25 +23,8 @@ func TestVariablesOfAConversation(t *testing.T) {
 		"{% if not loud %}{{ raise_exception('it is quiet') }}{% endif %}"+
 			"{{ messages[0].content }}"), 0o600))
 	ask := func(more ...string) (string, error) {
-		in, err := os.CreateTemp(t.TempDir(), "in")
-		require.NoError(t, err)
-		defer in.Close()
-		_, err = in.WriteString("Lily had a\n")
-		require.NoError(t, err)
-		_, err = in.Seek(0, 0)
-		require.NoError(t, err)
-		out, err := os.CreateTemp(t.TempDir(), "out")
-		require.NoError(t, err)
-		defer out.Close()
-		before, shown := os.Stdin, os.Stdout
-		defer func() { os.Stdin, os.Stdout = before, shown }()
-		os.Stdin, os.Stdout = in, out
-		root := newRoot()
-		root.SetArgs(append([]string{"chat", dir, "--max-tokens", "4", "--steps", "1"}, more...))
-		failed := root.Execute()
-		text, err := os.ReadFile(out.Name())
-		require.NoError(t, err)
-		return string(text), failed
+		args := append([]string{"chat", dir, "--max-tokens", "4", "--steps", "1"}, more...)
+		return runCommand(t, "Lily had a\n", args...)
 	}
 	text, err := ask()
 	require.ErrorContains(t, err, "1 line of standard input failed") // the template's error is said

@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import wave
 
 import numpy as np
 
@@ -78,7 +79,9 @@ def random_batches(setup):
     """A batch of random tokens, for a folder without a tokenizer."""
     sizes = setup.facts["sizes"]
     g = np.random.default_rng(1)
-    length = find_length(sizes) if setup.model.task == "pictures" else min(setup.model.length, find_length(sizes))
+    length = find_length(sizes)
+    if setup.model.task != "pictures":
+        length = min(length, setup.model.length)
     vocabulary = sizes.get("codes") or sizes["vocabulary"]
     highest = min(vocabulary, sizes["mask"]) if sizes["mask"] >= vocabulary - 1 else vocabulary
     return [g.integers(0, highest, (4, length))]
@@ -291,7 +294,6 @@ def measure_speech(setup):
     path = setup.path("speech.wav")
     _, _, seconds, memory = setup.unmask.compute("speech", "--model", setup.folder, "--text", texts.ENGLISH[0],
                                                  "--out", path)
-    import wave
     with wave.open(path) as sound:
         spoken = sound.getnframes() / sound.getframerate()
     return {"sound_seconds": spoken, "seconds": seconds, "memory": memory}

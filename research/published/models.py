@@ -1,5 +1,5 @@
 """The published models that published.py runs: what is pulled, and what each is compared with."""
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,6 @@ class Model:
 
     # tokens_only says that the published folder has no tokenizer, so that random tokens are compared.
     tokens_only: bool = False
-
-    # settings are for the peer, such as the number of heads that a checkpoint does not state.
-    settings: dict = field(default_factory=dict)
 
     # quality is a measurement with its published counterpart: questions, perplexity or pictures.
     quality: str = ""

@@ -25,9 +25,9 @@ PARITY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "t
 def load_state(folder):
     """The weights of a folder as float32 tensors of torch by name."""
     import torch
+    from safetensors.torch import load_file
     state = {}
     for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
-        from safetensors.torch import load_file
         state.update(load_file(path))
     if not state:
         path = glob.glob(os.path.join(folder, "*.bin")) + glob.glob(os.path.join(folder, "*.pt*"))
@@ -73,11 +73,9 @@ def qwen3(folder, heads):
     """transformers' Qwen3, whose positions all see each other."""
     import torch
     from transformers import AutoConfig, Qwen3ForCausalLM
-    config = read_config(folder)
-    settings = {**config, "model_type": "qwen3"}
-    settings.pop("auto_map", None)
-    settings.pop("architectures", None)
-    settings.pop("model_type")
+    settings = read_config(folder)
+    for key in ("model_type", "auto_map", "architectures"):
+        settings.pop(key, None)
     net = Qwen3ForCausalLM.from_pretrained(folder, config=AutoConfig.for_model("qwen3", **settings))
     net = net.eval().float()
 
