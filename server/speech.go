@@ -175,7 +175,7 @@ type voiceInfo struct {
 // answerVoices answers GET /v1/audio/voices, in the form of kokoro-fastapi.
 func (s *Server) answerVoices(*http.Request) (any, *Fault) {
 	names, _ := s.voices()
-	var list []voiceInfo
+	list := []voiceInfo{}
 	for _, name := range names {
 		list = append(list, voiceInfo{ID: name, Name: name})
 	}
