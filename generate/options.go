@@ -124,9 +124,13 @@ func (r *Request) checkTokens(spec model.Spec) error {
 	return CheckTokens("tokens", r.Known, spec)
 }
 
-// checkEndTokens returns an error for an end token that is not one of the model's.
+// checkEndTokens returns an error for an end token that is not one of the model's, or that is its
+// mask: a text would end at the first position that is not open yet.
 func checkEndTokens(tokens []int32, spec model.Spec) error {
 	for _, t := range tokens {
+		if t == spec.Mask {
+			return refuse("end", param.NoSuchToken, "end is %d, the mask, want a token", t)
+		}
 		if t < 0 || int(t) >= spec.Outcomes {
 			return refuse("end", param.NoSuchToken, "end is %d, want 0 to %d", t, spec.Outcomes-1)
 		}
