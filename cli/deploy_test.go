@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,6 +59,9 @@ func TestDockerfile(t *testing.T) {
 		_, port, _ := strings.Cut(values[name], ":")
 		require.Contains(t, strings.Fields(lines["EXPOSE"]), port)
 	}
+	_, port, _ := strings.Cut(values["listen"], ":")
+	require.Contains(t, lines["HEALTHCHECK"], `CMD ["/unmask", "doctor", "--ready", "http://127.0.0.1:`+
+		port+`"]`)
 	gomod, err := os.ReadFile(filepath.Join("..", "go.mod"))
 	require.NoError(t, err)
 	version := strings.Fields(strings.SplitN(string(gomod), "\ngo ", 2)[1])[0]
@@ -178,4 +183,23 @@ func TestKubernetes(t *testing.T) {
 	require.Equal(t, "http", kinds["Service"].Spec.Ports[0].Target)
 	require.Equal(t, kinds["Deployment"].Spec.Template.Metadata.Labels,
 		map[string]string{"app": kinds["Service"].Metadata.Name})
+}
+
+// A container's health check is a command of the program itself: there is no other in the image.
+func TestDoctorAsksWhetherAServerIsReady(t *testing.T) {
+	code := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "/readyz", r.URL.Path)
+		w.WriteHeader(code)
+		_, err := io.WriteString(w, `{"status": "draining"}`)
+		require.NoError(t, err)
+	}))
+	defer server.Close()
+	require.NoError(t, askReady(t.Context(), server.URL))
+	require.NoError(t, askReady(t.Context(), server.URL+"/"))
+	code = http.StatusServiceUnavailable
+	require.ErrorContains(t, askReady(t.Context(), server.URL),
+		`the server answers 503 Service Unavailable {"status": "draining"}`)
+	require.ErrorContains(t, askReady(t.Context(), "http://a b"),
+		"ready is \"http://a b\", want a URL")
 }

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"runtime"
@@ -27,6 +29,9 @@ import (
 type doctorFlags struct {
 	json   bool
 	listen string
+
+	// ready is the URL of a server to ask, and then nothing else is looked at.
+	ready string
 }
 
 // finding is one line of unmask doctor.
@@ -51,20 +56,28 @@ func newDoctor() *cobra.Command {
 and its cache, free disk space, and the port of unmask serve.
 
 The exit status is 1 if something is wrong that keeps commands from running. A missing GPU or a hub that
-cannot be reached is none: the built-in models and local files need neither.`,
+cannot be reached is none: the built-in models and local files need neither.
+
+With --ready it only asks a server of unmask whether it is ready: the health check of a container in which
+there is no other program.`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("ready") {
+				return askReady(c.Context(), f.ready)
+			}
+			return f.run(c.Context())
+		},
 	}
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line")
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to try for unmask serve")
+	c.Flags().StringVar(&f.ready, "ready", "", "`URL` of a server to ask, such as http://127.0.0.1:8080")
 	return c
 }
 
 // run prints the findings, and returns an error if one of them is a problem.
 func (f *doctorFlags) run(ctx context.Context) error {
 	findings := []finding{
-		{Name: "version", Found: fmt.Sprintf("%s, %s", buildinfo.Version(), runtime.Version())},
-		{Name: "system", Found: runtime.GOOS + "/" + runtime.GOARCH},
+		{Name: "version", Found: buildinfo.Version()},
 		findProcessor(),
 		findMemory(),
 		findGPU(),
@@ -85,6 +98,34 @@ func (f *doctorFlags) run(ctx context.Context) error {
 		return fmt.Errorf("something is wrong with: %s", strings.Join(problems, ", "))
 	}
 	return nil
+}
+
+// readyPatience is how long doctor --ready waits for a server, which answers this question at once.
+const readyPatience = 5 * time.Second
+
+// askReady prints that a server is ready, or returns an error that says what it is instead.
+func askReady(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyPatience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		strings.TrimSuffix(url, "/")+"/readyz", nil)
+	if err != nil {
+		return usagef("ready is %q, want a URL such as http://127.0.0.1:8080", url)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		body, err := io.ReadAll(io.LimitReader(response.Body, 200))
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("the server answers %s %s", response.Status, bytes.TrimSpace(body))
+	}
+	_, err = fmt.Fprintln(stdout, "ready")
+	return err
 }
 
 // print writes a finding as a line of text or of JSON.
