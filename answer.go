@@ -44,9 +44,6 @@ type Answer struct {
 	// startLength is the number of positions at the start. A sequence may grow.
 	startLength int
 
-	// textEnd is the position behind the text at the start. The model's Tail follows it, or nothing.
-	textEnd int
-
 	// maxHole is the number of positions that the model may make of a hole; 0: it does not decide
 	// the length.
 	maxHole int
@@ -73,8 +70,7 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 		a.startLength = len(q.Known)
 		a.From, a.To = maskedSpan(q.Known, spec.Mask)
 	}
-	a.textEnd = a.startLength - spec.TailCount(q.Known)
-	a.Until = a.textEnd
+	a.Until = a.startLength
 
 	a.promptFrom = len(spec.BeforeText)
 	if r.Prompt != "" {
@@ -90,7 +86,8 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 		}
 	}
 
-	isLast := a.To == a.textEnd-len(spec.AfterText) || r.Messages != nil && a.To == a.textEnd
+	isLast := a.To == a.startLength-len(spec.AfterText) ||
+		r.Messages != nil && a.To == a.startLength
 	if len(a.EndTokens) == 0 && r.Infill == "" && isLast {
 		a.EndTokens = spec.EndTokens
 	}
@@ -155,7 +152,7 @@ func (a *Answer) HidePrompt() {
 // around the prompt's text is not shown before it.
 func (a *Answer) ShowPrompt() {
 	a.Show = a.promptFrom
-	a.Until = a.textEnd
+	a.Until = a.startLength
 }
 
 // Rendered is the text of a sequence, finished or not. Masked positions are shown as [prompt.Hole].

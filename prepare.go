@@ -184,11 +184,10 @@ func (m *Model) setGrowth(q *generate.Request, r *Request) {
 		return
 	}
 	from, to := maskedSpan(q.Known, spec.Mask)
-	tail := spec.TailCount(q.Known)
-	if from == to || to != len(q.Known)-tail { // something is known behind the answer
+	if from == to || to != len(q.Known) { // something is known behind the answer
 		return
 	}
-	longest := min(from+m.answerBound(r)+tail, spec.Length())
+	longest := min(from+m.answerBound(r), spec.Length())
 	if longest <= len(q.Known) {
 		return
 	}
@@ -458,8 +457,6 @@ func (m *Model) textTokens(r *Request) (tokens, endTokens []int32, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	tail := m.Spec().TailBehind(slices.Concat(known, after))
-	after = slices.Concat(after, tail)
 
 	room := prompt.Room{
 		Field:  field,

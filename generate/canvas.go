@@ -2,7 +2,6 @@ package generate
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"unmask/param"
@@ -100,15 +99,12 @@ func (m *member) isGrowthAdmitted() bool {
 	return m.AdmitGrowth(masks, m.canvas.stepsFor(m.Recipe, masks))
 }
 
-// growCanvas puts another canvas behind the sequence of a member that is done, or before its tail
-// (model.Spec.Tail). The member then is not done.
+// growCanvas puts another canvas behind the sequence of a member that is done, which then is not.
 func (p *Pool) growCanvas(m *member) error {
-	tail := p.spec.TailCount(m.Request.Known)
-	end := len(m.Sequence.Tokens) - tail // of the answer
+	length := len(m.Sequence.Tokens)
 	masks := m.nextMasks()
 	r := m.Request
-	r.Known = slices.Concat(m.Sequence.Tokens[:end], slices.Repeat([]int32{m.mask}, masks),
-		m.Sequence.Tokens[end:])
+	r.Known = slices.Concat(m.Sequence.Tokens, slices.Repeat([]int32{m.mask}, masks))
 	r.Length = len(r.Known)
 	r.Steps = m.canvas.stepsFor(r.Recipe, masks)
 	t, err := p.newTask(r)
@@ -125,7 +121,7 @@ func (p *Pool) growCanvas(m *member) error {
 
 	start := t.initial.startTokens
 	m.Tokens = append(m.Tokens[:0], start...)
-	m.past = append(slices.Clone(m.past[:end]), make([]float64, len(start)-end)...)
+	m.past = append(slices.Clone(m.past[:length]), make([]float64, len(start)-length)...)
 	m.cached = m.cached[:0]
 	m.Sequence.Tokens = m.Tokens[:t.Length:t.Length]
 	m.Sequence.Steps = m.N + t.maxSteps
@@ -135,29 +131,13 @@ func (p *Pool) growCanvas(m *member) error {
 	if t.stateful != nil {
 		m.samplerState = t.stateful.NewState(len(start))
 	}
-	m.reportCanvas(end, masks, tail)
+	m.Resized = append(m.Resized, Resize{Position: length, Into: masks})
 	m.Done = false
 	m.Finished = false
 	if m.Edit != nil {
 		m.Settled = 0
 	}
 	return nil
-}
-
-// reportCanvas adds to the step's report that masks stand at a position now. The first token of a
-// tail, which was there, moves behind them: a change of the length can only replace a position.
-func (m *member) reportCanvas(position, masks, tail int) {
-	if tail == 0 {
-		m.Resized = append(m.Resized, Resize{Position: position, Into: masks})
-		return
-	}
-	m.Resized = append(m.Resized, Resize{Position: position, Into: masks + 1})
-	moved := position + masks
-	m.Opened = append(m.Opened, OpenedPosition{
-		Position: moved,
-		Token:    m.Tokens[moved],
-		LogP:     math.NaN(),
-	})
 }
 
 // findsLength reports whether a recipe's sampler changes the length itself.

@@ -241,7 +241,7 @@ func (s *Server) readCompletions(r *http.Request, f *fields, m *servedModel) (q 
 		}
 		if i%set.n == 0 { // the prompt of n choices counts once
 			q.promptTokens += len(prepared.Known) - m.spec.CountMasked(prepared.Known) -
-				m.spec.SpecialCount() - m.spec.TailCount(prepared.Known)
+				m.spec.SpecialCount()
 		}
 		q.textForms = append(q.textForms, form)
 	}

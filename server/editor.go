@@ -120,7 +120,7 @@ func (m *servedModel) fitContext(r *unmask.Request, extra []string, before, afte
 	}
 	prefix := tokensOf("input_prefix", before)
 	suffix := tokensOf("input_suffix", after)
-	room := m.spec.Length() - maxTokens - m.spec.SpecialCount() - len(m.spec.Tail)
+	room := m.spec.Length() - maxTokens - m.spec.SpecialCount()
 	if room < 1 {
 		return false, rangeFault("n_predict", maxTokens, "less than the model's positions")
 	}

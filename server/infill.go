@@ -72,8 +72,7 @@ func (s *settings) readHoles(f *fields, m *servedModel) {
 		}
 		return
 	case parts != nil:
-		tokens := readParts(f, f.parseList("parts", parts), m)
-		s.request.Tokens = slices.Concat(tokens, m.spec.TailBehind(tokens))
+		s.request.Tokens = readParts(f, f.parseList("parts", parts), m)
 	default:
 		s.request.Tokens = readTokenIDs(f, "tokens", ids, m, true)
 	}

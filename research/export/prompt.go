@@ -2,7 +2,6 @@ package export
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"unmask"
@@ -64,16 +63,10 @@ func ReadPrompt(m *unmask.Model, name string, length int) ([]int32, error) {
 	if len(tokens) > length {
 		return nil, fmt.Errorf("there are %d tokens, want at most %d", len(tokens), length)
 	}
-	if len(tokens) == length {
-		return tokens, nil
+	for len(tokens) < length {
+		tokens = append(tokens, spec.Mask)
 	}
-	tail := spec.TailBehind(tokens)
-	masks := length - len(tokens) - len(tail)
-	if masks < 1 {
-		return nil, fmt.Errorf("there are %d tokens, want at most %d, or %d", len(tokens),
-			length-1-len(tail), length)
-	}
-	return slices.Concat(tokens, slices.Repeat([]int32{spec.Mask}, masks), tail), nil
+	return tokens, nil
 }
 
 // findPromptTensor returns the tensor of a file that has a prompt, "" if that is not clear.
