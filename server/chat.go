@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"unmask/constrain"
-	"unmask/generate"
 	"unmask/internal/jsonline"
 	"unmask/param"
 	"unmask/tokenizers/chat"
@@ -19,40 +18,25 @@ var roles = []string{"system", "user", "assistant", "tool"}
 // maxMessages bounds a conversation.
 const maxMessages = 1024
 
-// chatNames are the fields of /v1/chat/completions that a request has by other names.
-var chatNames = map[string]string{"calls": "tools", "length": "max_tokens"}
-
 // readChat reads POST /v1/chat/completions.
 func (s *Server) readChat(r *http.Request, f *fields) (query, streamOptions) {
-	var messages []message
-	f.readMessages(func(o *fields) { messages = append(messages, readChatMessage(o)) })
-	return s.readConversation(r, f, chatRequest{kind: "chat", idPrefix: "chatcmpl-", wire: chatWire,
-		messages: messages})
-}
-
-// chatRequest is a request of any API for the answer to a conversation. Its fields have the names
-// and the values of /v1/chat/completions, except for its messages.
-type chatRequest struct {
-	// kind and idPrefix are those of the query.
-	kind     string
-	idPrefix string
-
-	// names are the client's names of the chat's fields where they differ.
-	names map[string]string
-
-	wire     wire
-	messages []message
+	t := chatRequest{modelName: f.text("model"), messagesField: "messages"}
+	t.kind = "chat"
+	t.idPrefix = "chatcmpl-"
+	t.wire = chatWire
+	f.readMessages(func(o *fields) { t.messages = append(t.messages, readChatMessage(o)) })
+	t.stream = readStreamOptions(f)
+	t.readLogProbs(f)
+	t.readStopAndFormat(f)
+	t.tools.readChatTools(f)
+	t.readMaxTokens(f, "max_tokens")
+	return s.readConversation(r, f, t)
 }
 
 // readConversation reads a request for the answer to a conversation.
 func (s *Server) readConversation(r *http.Request, f *fields, t chatRequest) (q query,
 	options streamOptions) {
-	defer func() {
-		if f.fault != nil && f.fault.Code != "unknown_parameter" {
-			f.fault.renameParam(t.names)
-		}
-	}()
-	m := s.model(f, needsChat)
+	m := s.findModel(f, t.modelName, f.has("model"), needsChat)
 	if m == nil {
 		return q, options
 	}
@@ -62,14 +46,17 @@ func (s *Server) readConversation(r *http.Request, f *fields, t chatRequest) (q 
 		return q, options
 	}
 	t.messages = withoutEmptySystem(t.messages)
-	set, options, logProbs := t.read(f, m)
-	q.sequences = set.prepare(r.Context(), f, m, chatNames, nil, set.request)
+	set := t.readSettings(f, m)
+	names := t.libraryNames()
+	names["calls"] = "tools"
+	names["messages"] = t.messagesField
+	q.sequences = set.prepare(r.Context(), f, m, names, nil, set.request)
 	if f.fault != nil {
 		return q, options
 	}
 
-	form := m.textForm(&set.request, &q.sequences[0], logProbs)
-	set.checkTop(f, "top_logprobs", q.sequences, m)
+	form := m.textForm(&set.request, &q.sequences[0], t.logProbs)
+	set.checkTop(f, t.topField, q.sequences, m)
 	q.kind = t.kind
 	q.idPrefix = t.idPrefix
 	q.model = m
@@ -87,47 +74,41 @@ func (s *Server) readConversation(r *http.Request, f *fields, t chatRequest) (q 
 		q.notes = []string{note}
 		q.answerKey = []any{q.answerKey, q.notes}
 	}
-	return q, options
+	return q, t.stream
 }
 
-// read reads the fields, and whether log-probabilities are asked for.
-func (t *chatRequest) read(f *fields, m *servedModel) (set settings, options streamOptions,
-	logProbs bool) {
-	set = readSettings(f)
-	options = readStreamOptions(f)
-	logProbs = f.flag("logprobs")
-	set.top = f.integerOrNull("top_logprobs", 0, generate.MaxTop, 0)
-	if set.top > 0 && !logProbs {
-		f.fail(rangeFault("top_logprobs", set.top, "0, or logprobs true"))
-	}
-	readTextFields(f, &set, m)
-	set.request.Tools = set.readToolChoice(f, m)
+// readSettings returns the settings of a conversation's answer. It reads the fields that all APIs
+// call the same.
+func (t *chatRequest) readSettings(f *fields, m *servedModel) settings {
+	set := readSettings(f)
+	set.readTextFields(f, m, &t.textRequest)
+	set.setCalls(f, m, &t.tools)
 	f.decode("chat_template_kwargs", &set.request.Variables,
 		"an object of true, false, texts, whole numbers or null")
-	f.failIf(options.form == streamsDiffusing && set.request.Calls != nil,
+	f.failIf(t.stream.form == streamsDiffusing && set.request.Calls != nil,
 		fieldFault("unsupported_parameter", "diffusing",
 			"diffusing is true with tools, want it left out"))
 	if t.wire != chatWire { // other APIs have no place for these
 		f.failIf(set.n != 1, rangeFault("n", set.n, "1"))
-		f.failIf(options.form == streamsDiffusing || options.withSteps,
+		f.failIf(t.stream.form == streamsDiffusing || t.stream.withSteps,
 			fieldFault("unsupported_parameter", "stream",
 				"stream has steps, want settled text alone"))
 	}
-	set.readMaxTokens(f)
-	checkToolResults(f, t.messages)
+	t.checkToolResults(f)
 	set.request.Messages = encodeJSON(t.messages)
-	return set, options, logProbs
+	return set
 }
 
 // checkToolResults refuses the result of a call that no assistant made before it.
-func checkToolResults(f *fields, messages []message) {
+func (t *chatRequest) checkToolResults(f *fields) {
 	known := map[string]bool{"": true}
-	for _, m := range messages {
+	for _, m := range t.messages {
 		for _, call := range m.Calls {
 			known[call.ID] = true
 		}
-		f.failIf(!known[m.CallID], fieldFault("out_of_range", "messages",
-			"messages has a result of the call %s, want the call before it", param.Quote(m.CallID)))
+		f.failIf(!known[m.CallID], fieldFault("out_of_range", t.messagesField,
+			"%s has a result of the call %s, want the call before it", t.messagesField,
+			param.Quote(m.CallID)))
 	}
 }
 

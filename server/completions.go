@@ -69,24 +69,6 @@ func readStreamOptions(f *fields) (options streamOptions) {
 	return options
 }
 
-// Bounds of stop.
-const (
-	maxStops     = 4
-	maxStopBytes = 64
-)
-
-// readStopTexts reads stop.
-func (s *settings) readStopTexts(f *fields) {
-	stops := f.texts("stop")
-	f.failIf(len(stops) > maxStops, fieldFault("out_of_range", "stop",
-		"stop has %d texts, want at most %d", len(stops), maxStops))
-	for i, stop := range stops {
-		f.failIf(len(stop) < 1 || len(stop) > maxStopBytes, fieldFault("out_of_range", "stop",
-			"stop %d is %d bytes, want 1 to %d", i, len(stop), maxStopBytes))
-	}
-	s.request.Stop = stops
-}
-
 // readPrompts reads a text, token ids, or a list of at most max of either. Each is a request with a
 // Prompt or with Tokens.
 func readPrompts(f *fields, name string, m *servedModel, max int) (prompts []unmask.Request) {
@@ -181,13 +163,15 @@ func tooLongFault(name string, tokens, limit int) *Fault {
 		"%s is %d tokens, want at most %d: the prompt is too long", name, tokens, limit)
 }
 
-// readTextFields reads the fields that all routes of texts share, and refuses those of other
-// servers that unmask lacks.
-func readTextFields(f *fields, s *settings, m *servedModel) {
+// readTextFields takes what a request for texts says, reads the fields that all routes of texts
+// call the same, and refuses those of other servers that unmask lacks.
+func (s *settings) readTextFields(f *fields, m *servedModel, t *textRequest) {
 	f.decodeInto(&s.request, textFields...)
-	s.readStopTexts(f)
+	s.request.Stop = t.stopTexts
+	s.request.MaxTokens = t.maxTokens
+	s.top = t.top
 	s.readBias(f, m)
-	s.readGrammar(f)
+	s.readGrammar(f, t.format)
 	f.requireNeutralFields()
 }
 
@@ -198,27 +182,33 @@ func refuseTools(f *fields) {
 	f.requireNeutral("parallel_tool_calls", "false", "true")
 }
 
-// completionNames are the fields of /v1/completions that a request has by other names.
-var completionNames = map[string]string{"tokens": "prompt", "length": "max_tokens"}
-
 // readCompletions reads POST /v1/completions.
-func (s *Server) readCompletions(r *http.Request, f *fields, m *servedModel) (q query,
-	options streamOptions) {
+func (s *Server) readCompletions(r *http.Request, f *fields, m *servedModel) (query,
+	streamOptions) {
+	t := textRequest{kind: "completions", idPrefix: "cmpl-", wire: completionWire}
+	t.stream = readStreamOptions(f)
+	t.logProbs = f.has("logprobs")
+	t.topField = "logprobs"
+	t.top = f.integerOrNull("logprobs", 0, generate.MaxTop, 0)
+	t.readStopAndFormat(f)
+	t.readMaxTokens(f, "max_tokens")
+	return s.readPromptRequest(r, f, m, t)
+}
+
+// readPromptRequest reads a request for texts that go on with prompts.
+func (s *Server) readPromptRequest(r *http.Request, f *fields, m *servedModel,
+	t textRequest) (q query, options streamOptions) {
 	set := readSettings(f)
-	options = readStreamOptions(f)
 	echo := f.flag("echo")
-	logProbs := f.has("logprobs")
-	set.top = f.integerOrNull("logprobs", 0, generate.MaxTop, 0)
-	readTextFields(f, &set, m)
+	set.readTextFields(f, m, &t)
 	refuseTools(f)
 	f.decodeInto(&set.request, "suffix")
-	set.readMaxTokens(f)
 	prompts := readPrompts(f, "prompt", m, maxPrompts)
 	if f.fault == nil && len(prompts)*set.n > maxChoices {
 		f.fail(rangeFault("n", set.n, fmt.Sprintf("1 to %d with %d prompts",
 			maxChoices/len(prompts), len(prompts))))
 	}
-	if f.fault == nil && options.form == streamsEvents && len(prompts) > 1 {
+	if f.fault == nil && t.stream.form == streamsEvents && len(prompts) > 1 {
 		f.fail(fieldFault("unsupported_parameter", "stream",
 			`stream is "events" with %d prompts, want one prompt`, len(prompts)))
 	}
@@ -229,13 +219,15 @@ func (s *Server) readCompletions(r *http.Request, f *fields, m *servedModel) (q 
 	}
 	noHole := fieldFault("context_length_exceeded", "prompt",
 		"prompt leaves no position to fill, want a shorter one")
-	q.sequences = set.prepare(r.Context(), f, m, completionNames, noHole, prompts...)
+	names := t.libraryNames()
+	names["tokens"] = "prompt"
+	q.sequences = set.prepare(r.Context(), f, m, names, noHole, prompts...)
 	if f.fault != nil {
 		return q, options
 	}
 
 	for i, prepared := range q.sequences {
-		form := m.textForm(&prompts[i/set.n], &prepared, logProbs)
+		form := m.textForm(&prompts[i/set.n], &prepared, t.logProbs)
 		if echo {
 			form.ShowPrompt()
 		}
@@ -245,22 +237,18 @@ func (s *Server) readCompletions(r *http.Request, f *fields, m *servedModel) (q 
 		}
 		q.textForms = append(q.textForms, form)
 	}
-	set.checkTop(f, "logprobs", q.sequences, m)
-	q.kind = "completions"
-	q.idPrefix = "cmpl-"
+	set.checkTop(f, t.topField, q.sequences, m)
+	q.kind = t.kind
+	q.idPrefix = t.idPrefix
 	q.model = m
 	q.settings = set
 	q.answerKey = q.textForms
-	q.wire = completionWire
+	if t.wire != completionWire {
+		q.answerKey = []any{q.textForms, t.wire}
+	}
+	q.wire = t.wire
 	q.makeAnswer = answerTexts
-	return q, options
-}
-
-// readMaxTokens reads max_tokens, or its newer name. Clients have defaults beyond a model's length,
-// so more than there is room for means all that there is.
-func (s *settings) readMaxTokens(f *fields) {
-	older := f.integerOrNull("max_tokens", 1, maxFirst, 0)
-	s.request.MaxTokens = f.integerOrNull("max_completion_tokens", 1, maxFirst, older)
+	return q, t.stream
 }
 
 // choiceList is an answer that OpenAI's clients read, or a chunk of its stream.

@@ -36,7 +36,9 @@ func (s *Server) readEditor(r *http.Request, f *fields, m *servedModel) (q query
 	before := f.text("input_prefix") + f.text("prompt")
 	after := f.text("input_suffix")
 	maxTokens := f.integer("n_predict", 0, maxSteps, editorLength)
-	readTextFields(f, &set, m)
+	var t textRequest
+	t.readStopAndFormat(f)
+	set.readTextFields(f, m, &t)
 	refuseTools(f)
 	wantedFields := f.texts("response_fields")
 	extra := readExtra(f)

@@ -113,10 +113,9 @@ func (s *Server) handleOllamaEmbeddings(w http.ResponseWriter, r *http.Request, 
 
 // readOllamaEmbedModel reads what Ollama's routes of vectors have in common, and returns the model.
 func (s *Server) readOllamaEmbedModel(f *fields) *servedModel {
-	f.dropLatestTag()
 	f.accept("keep_alive")
 	f.readOptionalObject("options", (*fields).acceptAll) // none of them changes a vector
-	return s.model(f, needsVectors)
+	return s.findOllamaModel(f, needsVectors)
 }
 
 // embedRequest is a request for vectors.

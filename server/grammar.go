@@ -16,10 +16,10 @@ type grammarFields struct {
 	setBy string
 }
 
-// readGrammar reads what a text must spell, in OpenAI's form (response_format) and vLLM's
-// (structured_outputs, guided_json, guided_regex and guided_choice). Fields of our own were read
-// before.
-func (s *settings) readGrammar(f *fields) {
+// readGrammar sets what a text must spell. format is OpenAI's form of it; vLLM's fields
+// (structured_outputs, guided_json, guided_regex and guided_choice) are read here, and fields of
+// our own were read before.
+func (s *settings) readGrammar(f *fields, format responseFormat) {
 	g := grammarFields{fields: f, grammar: &s.request.Grammar}
 	switch {
 	case g.grammar.Schema != nil:
@@ -29,8 +29,8 @@ func (s *settings) readGrammar(f *fields) {
 	case g.grammar.Choice != nil:
 		g.setBy = "choice"
 	}
-	if raw := f.value("response_format"); raw != nil {
-		g.readResponseFormat(raw)
+	if format.schema != nil {
+		g.set(format.field, "json", format.schema)
 	}
 	for _, kind := range []string{"json", "regex", "choice"} {
 		if raw := f.value("guided_" + kind); raw != nil {
@@ -70,9 +70,6 @@ func (g *grammarFields) set(field, kind string, raw json.RawMessage) {
 	}
 }
 
-// anyObject is the schema of type json_object.
-const anyObject = `{"type":"object"}`
-
 // readStructuredOutputs reads vLLM's structured_outputs.
 func (g *grammarFields) readStructuredOutputs() {
 	const field = "structured_outputs"
@@ -89,59 +86,6 @@ func (g *grammarFields) readStructuredOutputs() {
 		case kind != "json_object":
 			g.fail(fieldFault("unsupported_parameter", field,
 				"%s has %.40q, want json, regex, choice or json_object", field, kind))
-		}
-	}
-}
-
-// readResponseFormat reads OpenAI's response_format. Its schema may stand in json_schema, as OpenAI
-// has it, or beside the type, as llama.cpp does.
-func (g *grammarFields) readResponseFormat(raw json.RawMessage) {
-	const field = "response_format"
-	format := &fields{}
-	wrapped := &fields{} // json_schema
-	if json.Unmarshal(raw, &format.object) != nil {
-		g.failType(field, raw, `an object such as {"type": "json_object"}`)
-		return
-	}
-	formatType := format.text("type")
-	schema := format.value("schema")
-	if value := format.value("json_schema"); value != nil {
-		if json.Unmarshal(value, &wrapped.object) != nil {
-			format.failType("json_schema", value, "an object with a schema")
-		}
-		wrapped.text("name")
-		wrapped.text("description")
-		wrapped.flag("strict") // the answer always follows the schema
-		wrappedSchema := wrapped.value("schema")
-		if wrappedSchema != nil && schema != nil {
-			format.fail(fieldFault("unsupported_parameter", "schema",
-				"schema is there twice, want one"))
-		} else if wrappedSchema != nil {
-			schema = wrappedSchema
-		}
-	}
-
-	switch {
-	case format.fault != nil:
-	case formatType == "text" && schema != nil:
-		format.fail(fieldFault("unsupported_parameter", "schema",
-			"schema with type text, want type json_schema"))
-	case formatType == "text":
-	case formatType == "json_schema" && schema == nil:
-		format.fail(fieldFault("missing_parameter", "json_schema",
-			"%s has no json_schema.schema, want one", field))
-	case formatType == "json_object" && schema == nil:
-		g.set(field, "json", json.RawMessage(anyObject))
-	case formatType == "json_object" || formatType == "json_schema":
-		g.set(field, "json", schema)
-	default:
-		format.fail(fieldFault("unsupported_parameter", "type",
-			"%s has type %.40q, want text, json_object or json_schema", field, formatType))
-	}
-	for _, o := range []*fields{wrapped, format} {
-		if fault := o.finish(); fault != nil {
-			fault.Param = field
-			g.fail(fault)
 		}
 	}
 }

@@ -19,7 +19,9 @@ func (s *Server) readInfill(r *http.Request, f *fields, m *servedModel) (q query
 	options streamOptions) {
 	set := readSettings(f)
 	options = readStreamOptions(f)
-	readTextFields(f, &set, m)
+	var t textRequest
+	t.readStopAndFormat(f)
+	set.readTextFields(f, m, &t)
 	refuseTools(f)
 	logProbs := f.has("logprobs")
 	f.integerOrNull("logprobs", 0, 1, 0)

@@ -1,20 +1,24 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 
 	"unmask/param"
 )
 
-// anthropicNames are the chat's fields that /v1/messages has by other names.
-var anthropicNames = map[string]string{"stop": "stop_sequences",
-	"response_format": "output_config.format"}
-
 // readMessages reads Anthropic's POST /v1/messages.
 func (s *Server) readMessages(r *http.Request, f *fields) (query, streamOptions) {
 	w := &messageWire{Stops: f.texts("stop_sequences")}
-	f.renameChatField("stop_sequences", "stop")
+	t := chatRequest{modelName: f.text("model"), messagesField: "messages"}
+	t.kind = "messages"
+	t.idPrefix = "msg_"
+	t.wire = w
+	t.stream = readStreamOptions(f)
+	t.readLogProbs(f)
+	t.readMaxTokens(f, "max_tokens")
+	t.readStopTexts(f, f.eitherName("stop_sequences", "stop"))
 	f.accept("cache_control", "diagnostics", "inference_geo", "user_profile_id", "workspace_id")
 	f.requireNeutral("speed", `"standard"`)
 	f.requireNeutral("mcp_servers", "[]")
@@ -24,29 +28,37 @@ func (s *Server) readMessages(r *http.Request, f *fields) (query, streamOptions)
 		o.oneOf("type", "disabled", "adaptive") // adaptive leaves it to the model
 		o.accept("display")
 	})
-	f.renameChatField("output_format", "response_format")
-	f.readOptionalObject("output_config", func(o *fields) {
-		o.requireNeutral("effort", `"high"`) // which is Anthropic's default
-		if format := o.value("format"); format != nil {
-			f.setChatField("response_format", "output_config.format", format)
-		}
-	})
-	f.nestTools("custom", "input_schema", "cache_control", "defer_loading", "allowed_callers",
-		"eager_input_streaming", "input_examples")
-	f.readOptionalObject("tool_choice", func(o *fields) {
-		f.object["tool_choice"] = encodeJSON(f.readAnthropicToolChoice(o))
-	})
+	t.readOutputFormat(f)
+	t.tools.readFlatTools(f, "custom", "input_schema", "cache_control", "defer_loading",
+		"allowed_callers", "eager_input_streaming", "input_examples")
+	t.tools.readSeveral(f)
+	t.tools.readAnthropicChoice(f)
 
-	var conversation []message
 	if f.has("system") {
-		conversation = append(conversation, textMessage("system", readContent(f, "system", "text")))
+		t.messages = append(t.messages, textMessage("system", readContent(f, "system", "text")))
 	}
 	f.readMessages(func(o *fields) {
-		conversation = append(conversation, readAnthropicMessage(o)...)
+		t.messages = append(t.messages, readAnthropicMessage(o)...)
 	})
-	refusePrefill(f, conversation)
-	return s.readConversation(r, f, chatRequest{kind: "messages", idPrefix: "msg_",
-		names: anthropicNames, wire: w, messages: conversation})
+	refusePrefill(f, t.messages)
+	return s.readConversation(r, f, t)
+}
+
+// readOutputFormat reads output_config, whose format is the answer's, and output_format, its older
+// name.
+func (t *textRequest) readOutputFormat(f *fields) {
+	var format json.RawMessage
+	f.readOptionalObject("output_config", func(o *fields) {
+		o.requireNeutral("effort", `"high"`) // which is Anthropic's default
+		format = o.value("format")
+	})
+	field := f.eitherName("output_format", "response_format")
+	if format == nil {
+		t.readResponseFormat(f, field, f.value(field))
+		return
+	}
+	f.refuseBeside("output_config.format", field)
+	t.readResponseFormat(f, "output_config.format", format)
 }
 
 // readTokenCount reads POST /v1/messages/count_tokens.
@@ -56,20 +68,26 @@ func (s *Server) readTokenCount(r *http.Request, f *fields) (query, streamOption
 	return q, options
 }
 
-// readAnthropicToolChoice returns the chat's tool_choice for the object o.
-func (f *fields) readAnthropicToolChoice(o *fields) any {
-	if o.flag("disable_parallel_tool_use") {
-		f.setChatField("parallel_tool_calls", "tool_choice.disable_parallel_tool_use", false)
-	}
-	choice := o.oneOf("type", "auto", "any", "tool", "none")
-	name := o.text("name")
-	switch choice {
-	case "any":
-		return "required"
-	case "tool":
-		return functionChoice(name)
-	}
-	return choice
+// readAnthropicChoice reads tool_choice, an object with a type.
+func (t *toolRequest) readAnthropicChoice(f *fields) {
+	t.choice.found = truncate(string(f.value("tool_choice")))
+	f.readOptionalObject("tool_choice", func(o *fields) {
+		if o.flag("disable_parallel_tool_use") {
+			f.refuseBeside("tool_choice.disable_parallel_tool_use", "parallel_tool_calls")
+			t.several = false
+		}
+		choiceType := o.oneOf("type", "auto", "any", "tool", "none")
+		name := o.text("name")
+		switch choiceType {
+		case "any":
+			t.choice.mode = mustCall
+		case "none":
+			t.choice.mode = neverCalls
+		case "tool":
+			t.choice.mode = callsFunction
+			t.choice.function = name
+		}
+	})
 }
 
 // refusePrefill refuses a conversation whose last message an answer would have to go on with: chat

@@ -15,80 +15,104 @@ import (
 // oldest that they can use.
 const ollamaVersion = "0.12.11"
 
-// ollamaNames are the chat's fields that Ollama's routes have by other names.
-var ollamaNames = map[string]string{"max_tokens": "num_predict", "response_format": "format"}
-
-// readOllamaFields reads what POST /api/chat and /api/generate have in common, as fields of the
-// chat.
-func (f *fields) readOllamaFields() {
-	f.dropLatestTag()
+// readOllamaRequest reads what POST /api/chat and /api/generate have in common.
+func readOllamaRequest(f *fields, w *ollamaWire) (t textRequest) {
+	t.kind = "ollama"
+	t.idPrefix = "ollama-"
+	t.wire = w
+	t.stream = readStreamOptions(f)
 	if !f.has("stream") {
-		f.object["stream"] = json.RawMessage("true")
+		t.stream.form = streamsSettled
 	}
 	f.requireNeutral("think", "false")
 	f.requireNeutral("images", "[]")
 	// A conversation that is too long is refused, whatever these say.
 	f.requireNeutral("truncate", "true", "false")
 	f.requireNeutral("shift", "true", "false")
-	f.readOllamaFormat()
-	f.readOptionalObject("options", func(o *fields) {
-		for _, name := range sortedKeys(o.object) {
-			o.accept(name)
-			value := o.object[name]
-			switch {
-			case f.object[name] != nil:
-				o.fail(fieldFault("unsupported_parameter", name, "%s is there twice, want it once",
-					name))
-			case name == "num_predict" && string(value) == "-2": // all that there is room for
-			case name == "num_predict":
-				f.setChatField("max_tokens", name, value)
-			default: // the chat knows which it can take
-				f.object[name] = value
-			}
-		}
-	})
+	format := f.value("format")
+	length := takeOllamaOptions(f)
+	t.readOllamaFormat(f, format)
 	f.requireNeutral("n", "1")
 	f.requireNeutral("diffusing", "false")
 	f.requireNeutral("stream_options")
+	t.readStopTexts(f, "stop")
+	if length != nil {
+		f.refuseBeside("num_predict", "max_tokens")
+	} else {
+		length = f.value("max_tokens")
+	}
+	t.setMaxTokens(f, "num_predict", length)
+	return t
 }
 
-// readOllamaFormat reads format, "json" or a schema, as the chat's response_format.
-func (f *fields) readOllamaFormat() {
-	format := f.value("format")
+// takeOllamaOptions puts the options beside the other fields, because what comes after reads them
+// all by their names. It returns num_predict, which has a meaning of its own here, nil where it is
+// left open.
+func takeOllamaOptions(f *fields) (length json.RawMessage) {
+	f.readOptionalObject("options", func(o *fields) {
+		for _, name := range sortedKeys(o.object) {
+			value := o.raw(name)
+			switch {
+			case f.object[name] != nil || name == "stream":
+				o.fail(fieldFault("unsupported_parameter", name, "%s is there twice, want it once",
+					name))
+			case name != "num_predict":
+				f.object[name] = value
+			case string(value) != "-2" && string(value) != "null": // -2 is all there is room for
+				length = value
+			}
+		}
+	})
+	return length
+}
+
+// readOllamaFormat sets the format to the value of the field format, "json" or a schema.
+func (t *textRequest) readOllamaFormat(f *fields, format json.RawMessage) {
 	switch string(format) {
 	case "", `""`:
+		t.readResponseFormat(f, "response_format", f.value("response_format"))
+		return
 	case `"json"`:
-		f.setChatField("response_format", "format", map[string]any{"type": "json_object"})
-	default:
-		f.setChatField("response_format", "format", map[string]any{"type": "json_schema",
-			"json_schema": map[string]any{"schema": format}})
+		format = json.RawMessage(anyObject)
 	}
+	f.refuseBeside("format", "response_format")
+	t.format = responseFormat{field: "format", schema: format}
 }
 
-// dropLatestTag takes the tag off a model's name that Ollama gives to names without one.
-func (f *fields) dropLatestTag() {
-	if name, ok := strings.CutSuffix(f.text("model"), ":latest"); ok {
-		f.object["model"] = encodeJSON(name)
-	}
+// ollamaModelName returns the name of a model in a field, without the tag that Ollama gives to
+// names that have none.
+func (f *fields) ollamaModelName(field string) string {
+	return strings.TrimSuffix(f.text(field), ":latest")
+}
+
+// findOllamaModel returns the model that a request of Ollama's asks for.
+func (s *Server) findOllamaModel(f *fields, need modelNeed) *servedModel {
+	return s.findModel(f, f.ollamaModelName("model"), f.has("model"), need)
 }
 
 // readOllamaChat reads POST /api/chat.
 func (s *Server) readOllamaChat(r *http.Request, f *fields) (query, streamOptions) {
-	f.readOllamaFields()
 	w := &ollamaWire{Chat: true}
+	text := readOllamaRequest(f, w)
 	if raw := string(f.value("messages")); raw == "" || raw == "[]" {
 		return s.loadOllamaModel(f, w)
 	}
-	var messages []message
-	f.readMessages(func(o *fields) { messages = append(messages, readOllamaMessage(o)) })
-	refusePrefill(f, messages)
-	return s.readConversation(r, f, newOllamaRequest(w, messages))
+	t := newOllamaChat(f, text)
+	f.readMessages(func(o *fields) { t.messages = append(t.messages, readOllamaMessage(o)) })
+	refusePrefill(f, t.messages)
+	return s.readConversation(r, f, t)
 }
 
-// newOllamaRequest returns the request of a conversation in Ollama's shape.
-func newOllamaRequest(w *ollamaWire, messages []message) chatRequest {
-	return chatRequest{kind: "ollama", idPrefix: "ollama-", names: ollamaNames, wire: w,
-		messages: messages}
+// newOllamaChat reads the fields of a request that only an answer to a conversation has.
+func newOllamaChat(f *fields, text textRequest) chatRequest {
+	t := chatRequest{
+		textRequest:   text,
+		modelName:     f.ollamaModelName("model"),
+		messagesField: "messages",
+	}
+	t.readLogProbs(f)
+	t.tools.readChatTools(f)
+	return t
 }
 
 // readOllamaMessage reads a message, whose calls have no ids.
@@ -105,10 +129,10 @@ func readOllamaMessage(o *fields) (m message) {
 // readOllamaGenerate reads POST /api/generate: a conversation of one message or, with raw, with a
 // suffix, or for a model without a chat template, a text that goes on.
 func (s *Server) readOllamaGenerate(r *http.Request, f *fields) (q query, options streamOptions) {
-	f.readOllamaFields()
+	w := &ollamaWire{}
+	t := readOllamaRequest(f, w)
 	f.requireNeutral("template", `""`)
 	f.requireNeutral("context", "[]")
-	w := &ollamaWire{}
 	prompt := f.text("prompt")
 	system := f.text("system")
 	isRaw := f.flag("raw")
@@ -117,40 +141,35 @@ func (s *Server) readOllamaGenerate(r *http.Request, f *fields) (q query, option
 		return s.loadOllamaModel(f, w)
 	}
 
-	m := s.model(&fields{object: f.object}, needsChat)
+	// Where there is no such model, the chat's reader says so.
+	m := s.findOllamaModel(&fields{object: f.object}, needsChat)
 	if m == nil || m.chat != nil && !isRaw && !hasSuffix {
-		var messages []message
+		conversation := newOllamaChat(f, t)
 		if system != "" {
-			messages = append(messages, textMessage("system", system))
+			conversation.messages = []message{textMessage("system", system)}
 		}
-		messages = append(messages, textMessage("user", prompt))
-		return s.readConversation(r, f, newOllamaRequest(w, messages))
+		conversation.messages = append(conversation.messages, textMessage("user", prompt))
+		return s.readConversation(r, f, conversation)
 	}
 
 	f.requireNeutral("system", `""`)
 	// Ollama's logprobs is a flag, that of /v1/completions the number of tokens.
-	logProbs := f.flag("logprobs")
-	top := f.integerOrNull("top_logprobs", 0, 20, 0)
-	delete(f.object, "logprobs")
-	if logProbs {
-		f.object["logprobs"] = encodeJSON(top)
+	t.logProbs = f.flag("logprobs")
+	t.readTopLogProbs(f)
+	if !t.logProbs {
+		t.top = 0
 	}
-	q, options = s.withModel(needsText, s.readCompletions)(r, f)
-	if f.fault != nil {
-		f.fault.renameParam(ollamaNames)
+	m = s.findOllamaModel(f, needsText)
+	if m == nil {
 		return q, options
 	}
-	q.kind = "ollama"
-	q.idPrefix = "ollama-"
-	q.wire = w
-	q.answerKey = []any{q.textForms, w}
-	return q, options
+	return s.readPromptRequest(r, f, m, t)
 }
 
 // loadOllamaModel answers a request without a text, by which clients load and unload a model. It
 // stays loaded.
 func (s *Server) loadOllamaModel(f *fields, w *ollamaWire) (q query, options streamOptions) {
-	m := s.model(f, needsChat)
+	m := s.findOllamaModel(f, needsChat)
 	if m == nil {
 		return q, options
 	}
@@ -320,10 +339,9 @@ func (s *Server) answerOllamaTags(*http.Request) (any, *Fault) {
 
 // answerOllamaShow answers POST /api/show.
 func (s *Server) answerOllamaShow(f *fields) (any, *Fault) {
-	f.renameChatField("name", "model") // as older clients call it
-	f.dropLatestTag()
+	field := f.eitherName("name", "model") // name is what older clients call it
 	f.flag("verbose")
-	m := s.model(f, needsOllama)
+	m := s.findModel(f, f.ollamaModelName(field), f.has(field), needsOllama)
 	if fault := f.finish(); fault != nil {
 		return nil, fault
 	}

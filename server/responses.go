@@ -12,10 +12,6 @@ import (
 	"unmask/param"
 )
 
-// responseNames are the chat's fields that /v1/responses has by other names.
-var responseNames = map[string]string{"messages": "input", "max_tokens": "max_output_tokens",
-	"response_format": "text.format"}
-
 // responseEcho are the fields of a request that its response repeats, with what they are where they
 // are left out.
 var responseEcho = map[string]string{
@@ -61,41 +57,48 @@ func (s *Server) readResponse(r *http.Request, f *fields) (query, streamOptions)
 		o.accept("summary", "generate_summary") // there is no reasoning to summarise
 	})
 
-	// Of what can be included, only this is in an answer here.
-	logProbs := slices.Contains(f.texts("include"), "message.output_text.logprobs")
-	if top := string(f.value("top_logprobs")); logProbs || top != "" && top != "0" {
-		f.setChatField("logprobs", "include", true)
-	}
-	f.renameChatField("max_output_tokens", "max_tokens")
-	f.readResponseText()
-	f.nestTools("function", "parameters")
-	var choice struct {
-		Type string
-		Name string
-	}
-	raw := f.value("tool_choice")
-	if json.Unmarshal(raw, &choice) == nil && choice.Type == "function" {
-		f.object["tool_choice"] = encodeJSON(functionChoice(choice.Name))
-	}
-	return s.readConversation(r, f, chatRequest{kind: "responses", idPrefix: "resp_",
-		names: responseNames, wire: w, messages: s.readItems(f, w)})
+	t := chatRequest{modelName: f.text("model"), messagesField: "input"}
+	t.kind = "responses"
+	t.idPrefix = "resp_"
+	t.wire = w
+	t.stream = readStreamOptions(f)
+	t.readIncludedLogProbs(f)
+	t.readMaxTokens(f, f.eitherName("max_output_tokens", "max_tokens"))
+	t.readStopTexts(f, "stop")
+	t.readResponseText(f)
+	t.tools.readFlatTools(f, "function", "parameters")
+	t.tools.readSeveral(f)
+	t.tools.readFlatChoice(f)
+	t.messages = s.readItems(f, w)
+	return s.readConversation(r, f, t)
 }
 
-// readResponseText reads text: its format is the chat's response_format.
-func (f *fields) readResponseText() {
+// readIncludedLogProbs reads top_logprobs and include, which says what an answer has beside its
+// text. Of all that can be included, only log-probabilities are in an answer here.
+func (t *textRequest) readIncludedLogProbs(f *fields) {
+	t.readTopLogProbs(f)
+	t.logProbs = t.top > 0 ||
+		slices.Contains(f.texts("include"), "message.output_text.logprobs")
+	if t.logProbs {
+		f.refuseBeside("include", "logprobs")
+	} else {
+		t.logProbs = f.flag("logprobs")
+	}
+}
+
+// readResponseText reads text, whose format is the response's.
+func (t *textRequest) readResponseText(f *fields) {
+	var format json.RawMessage
 	f.readOptionalObject("text", func(o *fields) {
 		o.requireNeutral("verbosity", `"medium"`)
-		format := o.value("format")
-		if format == nil {
-			return
-		}
-		var schema map[string]json.RawMessage
-		if json.Unmarshal(format, &schema) == nil && string(schema["type"]) == `"json_schema"` {
-			delete(schema, "type")
-			format = encodeJSON(map[string]any{"type": "json_schema", "json_schema": schema})
-		}
-		f.setChatField("response_format", "text.format", format)
+		format = o.value("format")
 	})
+	if format != nil {
+		f.refuseBeside("text.format", "response_format")
+		t.readFlatFormat(f, "text.format", format)
+	} else {
+		t.readResponseFormat(f, "response_format", f.value("response_format"))
+	}
 }
 
 // readItems reads previous_response_id, instructions and input as a conversation.

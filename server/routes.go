@@ -454,7 +454,12 @@ func (m *servedModel) rank(need modelNeed) int {
 
 // model returns the model that a request names or, where it names none, the best for the need.
 func (s *Server) model(f *fields, need modelNeed) *servedModel {
-	name := f.text("model")
+	return s.findModel(f, f.text("model"), f.has("model"), need)
+}
+
+// findModel returns the model of a name or, if the request names none, the one that fits best what
+// a route needs. Where there is none, f fails and nil is returned.
+func (s *Server) findModel(f *fields, name string, isNamed bool, need modelNeed) *servedModel {
 	all := s.allModels()
 	var names []string
 	var best *servedModel
@@ -478,7 +483,7 @@ func (s *Server) model(f *fields, need modelNeed) *servedModel {
 
 	loading := len(all) < max(s.o.Expect, 1)
 	betterMayCome := loading && need == needsChat && best != nil && best.chat == nil
-	if best != nil && !betterMayCome && !f.has("model") {
+	if best != nil && !betterMayCome && !isNamed {
 		return best
 	}
 	if loading {

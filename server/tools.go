@@ -1,12 +1,9 @@
 package server
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"unmask/internal/jsonline"
@@ -20,104 +17,51 @@ const maxTools = 128
 // toolName is what OpenAI takes as a function's name.
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// readToolChoice reads tools, tool_choice and parallel_tool_calls. If the answer may be a call, it
-// becomes the settings' grammar, and the functions are returned as the chat template has them.
-func (s *settings) readToolChoice(f *fields, m *servedModel) (tools json.RawMessage) {
-	functions := readTools(f)
-	choice := string(f.value("tool_choice"))
-	if len(functions) == 0 {
-		f.requireNeutral("parallel_tool_calls", "false", "true")
-		f.failIf(choice != "" && choice != `"none"` && choice != `"auto"`,
+// setCalls makes the calls that an answer may have the settings' grammar, and has the chat template
+// show the functions.
+func (s *settings) setCalls(f *fields, m *servedModel, t *toolRequest) {
+	if len(t.functions) == 0 {
+		f.failIf(t.choice.mode == mustCall || t.choice.mode == callsFunction,
 			fieldFault("unsupported_parameter", "tool_choice",
-				"tool_choice is %s without tools, want tools", truncate(choice)))
-		return nil
+				"tool_choice is %s without tools, want tools", t.choice.found))
+		return
 	}
 
-	calls := &prompt.Calls{
-		Functions: functions,
-		Several:   !f.has("parallel_tool_calls") || f.flag("parallel_tool_calls"),
-	}
-	switch cmp.Or(choice, `"auto"`) {
-	case `"none"`:
-		return nil
-	case `"required"`:
-	case `"auto"`:
+	calls := &prompt.Calls{Functions: t.functions, Several: t.several}
+	switch t.choice.mode {
+	case neverCalls:
+		return
+	case mayCall:
 		if _, hasForm := m.chat.CallForm(); !hasForm {
 			f.fail(fieldFault("unsupported_parameter", "tool_choice",
 				`tool_choice is "auto", want "required", "none" or one function: the model's chat `+
 					`template has no place for functions and calls`))
 		}
 		calls.Text = true
-	default:
-		calls.Functions = chooseTool(f, json.RawMessage(choice), functions)
+	case callsFunction:
+		calls.Functions = t.chosenFunction(f)
 		calls.Several = false
 	}
 	if f.fault != nil {
-		return nil
+		return
 	}
 	if !s.request.Grammar.IsZero() {
 		f.fail(fieldFault("unsupported_parameter", "tool_choice",
 			"tool_choice allows a call beside another grammar, want one of them"))
-		return nil
+		return
 	}
 	s.request.Grammar.Calls = calls
-	return bytes.Clone(f.value("tools")) // what waits keeps no body
+	s.request.Tools = t.shown
 }
 
-// readTools reads the list of functions, nil where it is absent.
-func readTools(f *fields) (functions []prompt.Function) {
-	f.readObjects("tools", maxTools, func(o *fields) {
-		o.oneOf("type", "function")
-		if !o.has("function") {
-			o.fail(missingFault("function", "an object with a name"))
-		}
-		o.readOptionalObject("function", func(o *fields) {
-			function := readFunction(o)
-			sameName := func(other prompt.Function) bool { return other.Name == function.Name }
-			if slices.ContainsFunc(functions, sameName) {
-				o.fail(fieldFault("out_of_range", "name", "name %s is there twice, want once",
-					param.Quote(function.Name)))
-			}
-			functions = append(functions, function)
-		})
-	})
-	return functions
-}
-
-func readFunction(o *fields) (function prompt.Function) {
-	function.Name = o.text("name")
-	if o.fault == nil && !toolName.MatchString(function.Name) {
-		o.fail(rangeFault("name", param.Quote(function.Name),
-			"1 to 64 letters, digits, underscores and dashes"))
-	}
-	o.text("description")
-	o.flag("strict") // the arguments always follow the schema
-	function.Parameters = json.RawMessage(`{"type":"object","additionalProperties":false}`)
-	if schema := o.value("parameters"); schema != nil {
-		function.Parameters = bytes.Clone(schema)
-		if schema[0] != '{' {
-			o.failType("parameters", schema, "a JSON Schema")
-		}
-	}
-	return function
-}
-
-// chooseTool returns the function that an object in tool_choice names.
-func chooseTool(f *fields, raw json.RawMessage, functions []prompt.Function) []prompt.Function {
-	var choice struct {
-		Type     string
-		Function struct{ Name string }
-	}
-	if json.Unmarshal(raw, &choice) != nil || choice.Type != "function" {
-		f.failType("tool_choice", raw, `"required", "none" or one function`)
-		return nil
-	}
-	for _, function := range functions {
-		if function.Name == choice.Function.Name {
+// chosenFunction returns the function that tool_choice names, alone.
+func (t *toolRequest) chosenFunction(f *fields) []prompt.Function {
+	for _, function := range t.functions {
+		if function.Name == t.choice.function {
 			return []prompt.Function{function}
 		}
 	}
-	f.fail(rangeFault("tool_choice", param.Quote(choice.Function.Name),
+	f.fail(rangeFault("tool_choice", param.Quote(t.choice.function),
 		"the name of one of tools"))
 	return nil
 }

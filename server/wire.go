@@ -1,11 +1,9 @@
 package server
 
 import (
-	"encoding/json"
 	"slices"
 
 	"unmask"
-	"unmask/param"
 	"unmask/server/engine"
 	"unmask/tokenizers/chat"
 )
@@ -46,8 +44,8 @@ func (u *choiceUpdate) setFinished(m *engine.Member) {
 
 // wire is the shape in which a client's API has the texts that it asked for.
 //
-// To add an API, write a reader that makes a chatRequest of its request, and a wire. The answer and
-// its stream are those of all APIs: the wire only writes them down.
+// To add an API, write a reader that fills a chatRequest from its request, and a wire. The answer
+// and its stream are those of all APIs: the wire only writes them down.
 type wire interface {
 	// encodeAnswer returns the answer of a call whose choices are all finished.
 	encodeAnswer(c *call, choices []choiceUpdate, used usage) *answer
@@ -222,54 +220,6 @@ func (w *blockWriter) sendEvent(name string, data map[string]any) {
 		w.err = w.stream.sendEvent(name, "", encodeJSON(data))
 	}
 	w.eventsSent++
-}
-
-// setChatField sets a field of /v1/chat/completions that the client's API has by another name,
-// clientName. A client that gives both by mistake learns the right one.
-func (f *fields) setChatField(name, clientName string, value any) {
-	if f.has(name) {
-		f.fail(fieldFault("unknown_parameter", name, "unknown field %s, did you mean %s?",
-			param.Quote(name), clientName))
-	}
-	f.object[name] = encodeJSON(value)
-}
-
-// renameChatField gives a field of the client's API its name in /v1/chat/completions.
-func (f *fields) renameChatField(clientName, name string) {
-	if raw := f.value(clientName); raw != nil {
-		f.setChatField(name, clientName, raw)
-	}
-}
-
-// nestTools gives tools the form of /v1/chat/completions. Each has the fields of a function beside
-// its type, toolType; its parameters are in schemaField. The fields in neutral change no answer.
-func (f *fields) nestTools(toolType, schemaField string, neutral ...string) {
-	type tool struct { // in the order in which templates show it
-		Type     string `json:"type"`
-		Function struct {
-			Name        json.RawMessage `json:"name,omitempty"`
-			Description json.RawMessage `json:"description,omitempty"`
-			Parameters  json.RawMessage `json:"parameters,omitempty"`
-			Strict      json.RawMessage `json:"strict,omitempty"`
-		} `json:"function"`
-	}
-	tools := []tool{}
-	f.readObjects("tools", maxTools, func(o *fields) {
-		o.oneOf("type", toolType)
-		o.accept(neutral...)
-		t := tool{Type: "function"}
-		t.Function.Name = o.value("name")
-		t.Function.Description = o.value("description")
-		t.Function.Parameters = o.value(schemaField)
-		t.Function.Strict = o.value("strict")
-		tools = append(tools, t)
-	})
-	f.object["tools"] = encodeJSON(tools)
-}
-
-// functionChoice is the tool_choice of one function in /v1/chat/completions.
-func functionChoice(name string) any {
-	return map[string]any{"type": "function", "function": map[string]string{"name": name}}
 }
 
 // textMessage returns a message of text alone.
