@@ -11,23 +11,23 @@ import (
 
 // StartTokenizer begins to read the tokenizer of a model's files, tokenizer.json or vocab.json and
 // merges.txt beside the weights or, without them, a built-in by its name in config.json (such as
-// "gpt2"). The function that it returns waits for the tokenizer, and also returns where it is from,
-// for people.
+// "gpt2"). The function that it returns waits for the tokenizer, also if it is called again, and
+// also returns where it is from, for people.
 func (s *Source) StartTokenizer(name string) (wait func() (t tokenizers.Tokenizer, from string,
 	err error)) {
-	type result struct {
+	var read struct {
 		tokenizer tokenizers.Tokenizer
 		from      string
 		err       error
 	}
-	done := make(chan result, 1)
+	done := make(chan struct{})
 	go func() { // GPT-2's takes 80 ms the first time, which loading the weights hides
-		t, from, err := s.readTokenizer(name)
-		done <- result{t, from, err}
+		defer close(done)
+		read.tokenizer, read.from, read.err = s.readTokenizer(name)
 	}()
 	return func() (tokenizers.Tokenizer, string, error) {
-		r := <-done
-		return r.tokenizer, r.from, r.err
+		<-done
+		return read.tokenizer, read.from, read.err
 	}
 }
 

@@ -184,8 +184,7 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	waitTokenizer := src.StartTokenizer("")
 	if c.kind.textOnly {
-		t, name, err := waitTokenizer()
-		waitTokenizer = func() (tokenizers.Tokenizer, string, error) { return t, name, err }
+		t, _, err := waitTokenizer()
 		if err == nil {
 			m.textless = textlessIDs(t, c.Vocab)
 		}
