@@ -317,7 +317,7 @@ func (f *scoreFlags) printPerplexity(ctx context.Context, m *unmask.Model, q *se
 	scored, right := s.CountRight()
 	switch {
 	case scored == 0 && !f.json:
-		return printLine(tableName(q.Name) + "\tno position was masked")
+		return printLine(tableName(q.Name) + "\t\tno position was masked")
 	case !f.json:
 		return printLine(fmt.Sprintf("%s\t%.4f\t%d of %d right", tableName(q.Name), s.Perplexity(),
 			right, scored))
