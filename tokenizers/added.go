@@ -1,6 +1,7 @@
 package tokenizers
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -26,32 +27,35 @@ type addedToken struct {
 
 // finder finds added tokens: the leftmost, and of these the longest. A nil one finds none.
 type finder struct {
-	list       []addedToken
-	sorted     sortedTexts // their ids are indexes of list
-	firstBytes [256]bool
+	texts *trie
+
+	// tokens are those of the trie's texts. Of tokens with one text it is the first.
+	tokens []addedToken
 }
 
 func newFinder(list []addedToken, textToFind func(addedToken) string) *finder {
 	if len(list) == 0 {
 		return nil
 	}
-	f := &finder{list: list}
+	texts := make([]string, len(list))
 	for i, a := range list {
-		t := tokenText{text: textToFind(a), id: int32(i)}
-		f.sorted = append(f.sorted, t)
-		f.firstBytes[t.text[0]] = true
+		texts[i] = textToFind(a)
 	}
-	f.sorted = f.sorted.sortByText()
+	f := &finder{texts: newTrie(texts)}
+	f.tokens = make([]addedToken, len(f.texts.texts))
+	for i, a := range slices.Backward(list) {
+		f.tokens[f.texts.index(texts[i])] = a
+	}
 	return f
 }
 
 // longestAt returns the longest token at the start of text, nil for none, and its length in bytes.
 func (f *finder) longestAt(text string) (found *addedToken, size int) {
-	f.sorted.eachPrefix(text, func(p tokenText) {
-		found = &f.list[p.id]
-		size = len(p.text)
-	})
-	return found, size
+	i := f.texts.longestPrefix(text)
+	if i < 0 {
+		return nil, 0
+	}
+	return &f.tokens[i], len(f.texts.texts[i])
 }
 
 // split calls between for each range of text between tokens and token for each token, in order.
@@ -64,7 +68,7 @@ func (f *finder) split(text string, allowsSpecial func(start, end int) bool,
 	done := 0     // the end of the last token
 	spaceEnd := 0 // of the white space that was scanned last, which is not scanned again
 	for pos := 0; f != nil && pos < len(text); {
-		if !f.firstBytes[text[pos]] {
+		if f.texts.roots[text[pos]] == 0 {
 			pos++
 			continue
 		}

@@ -2,6 +2,7 @@ package tokenizers
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,16 +13,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A text of a megabyte takes every kind of tokenizer some seconds at most, whatever is in it.
+// A text of 300 kB takes every kind of tokenizer some seconds at most, whatever is in it.
 func TestTokenizersAreLinear(t *testing.T) {
 	const smiles = "[PAD]\n[MASK]\nC\nO\n[NH4+]\n(\n)\n"
 	const huge = `{"model":{"type":"WordPiece","unk_token":"[UNK]","max_input_chars_per_word":1000000,` +
 		`"continuing_subword_prefix":"##","vocab":{"[UNK]":0,"a":1,"##a":2}}}`
+	var suffixes []string
+	for i := range maxSuffixes {
+		suffixes = append(suffixes, `["`+strings.Repeat("a", i+1)+`",-1]`)
+	}
+	var added []string
+	for i := range 255 {
+		added = append(added, fmt.Sprintf(`{"id":%d,"content":%q}`, i+2, strings.Repeat("a", i+1)+"b"))
+	}
 	for name, c := range map[string]struct{ file, text, text2, data string }{
 		"SMILES: brackets without an end": {"vocab.txt", "[", "", smiles},
 		"SMILES: one end":                 {"vocab.txt", "[", "]", smiles},
 		"SMILES: atoms":                   {"vocab.txt", "C", "", smiles},
 		"WordPiece: one word":             {"tokenizer.json", "a", "", huge},
+		"Unigram: tokens in which tokens end": {"tokenizer.json", "a", "",
+			string(unigramFile("["+strings.Join(suffixes, ",")+"]", ""))},
+		"Unigram: the beginning of a token": {"tokenizer.json", "a", "",
+			string(unigramFile(`[["a",-1],["`+strings.Repeat("a", 1000)+`b",-1]]`, ""))},
+		"added tokens: their beginnings": {"tokenizer.json", "a", "",
+			`{"model":{"vocab":{"a":0,"b":1},"merges":[]},"added_tokens":[` +
+				strings.Join(added, ",") + `]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var tok Tokenizer
@@ -33,7 +49,7 @@ func TestTokenizersAreLinear(t *testing.T) {
 			}
 			require.NoError(t, err)
 			began := time.Now()
-			_, _ = tok.Encode(strings.Repeat(c.text, 900_000) + c.text2) // an error is an answer too
+			_, _ = tok.Encode(strings.Repeat(c.text, 300_000) + c.text2) // an error is an answer too
 			require.Less(t, time.Since(began), 10*time.Second)
 		})
 	}

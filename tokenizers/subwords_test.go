@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,12 +77,18 @@ func TestUnigramFile(t *testing.T) {
 }
 
 func TestUnigramFilesThatAreRefused(t *testing.T) {
+	var suffixes []string
+	for i := range maxSuffixes + 1 {
+		suffixes = append(suffixes, `["`+strings.Repeat("a", i+1)+`",-1]`)
+	}
 	for vocab, want := range map[string]string{
 		`[["a",-1],["b"]]`:     `vocab[1]: ["b"], want a token and its score`,
 		`[["a",-1],["b","c"]]`: `vocab[1]: ["b","c"], want a token and its score`,
 		`[["a",-1],["a",-2]]`:  `vocab[1]: "a", as vocab[0] is already`,
 		`[["a",-1],["",-2]]`:   "vocab[1]: token of 0 bytes, want 1 to 1024",
 		`{"a":0}`:              "vocab: found object, want array",
+		"[" + strings.Join(suffixes, ",") + "]": `model.vocab: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" ` +
+			"ends in 257 tokens, want at most 256",
 	} {
 		_, err := Parse(unigramFile(vocab, ""))
 		require.ErrorContains(t, err, want, vocab)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -14,7 +12,11 @@ import (
 // "Subword regularization"; tokenizers, models/unigram). A character that has no token becomes the
 // tokens of its bytes or, without them, an error or the unknown token.
 type unigram struct {
-	pieces sortedTexts
+	// entries are those of the file, in its order. texts has their texts, and tokens their ids and
+	// scores in the order of texts.
+	entries []tokenText
+	texts   *trie
+	tokens  []unigramToken
 
 	// fallsBack: characters without a token become the tokens of their bytes, fallbackIDs; -1 for
 	// bytes without one.
@@ -30,28 +32,30 @@ type unigram struct {
 	readsUnknown bool
 }
 
-// tokenText is the text of a token with its id, and its log-probability where there are any.
+// tokenText is the text of a token with its log-probability.
 type tokenText struct {
 	text  string
-	id    int32
 	score float64
 }
 
-// sortedTexts are tokens sorted by their texts, which differ.
-type sortedTexts []tokenText
-
-// sortByText sorts tokens; among those of one text the first stays.
-func (s sortedTexts) sortByText() sortedTexts {
-	slices.SortStableFunc(s, func(a, b tokenText) int { return strings.Compare(a.text, b.text) })
-	return slices.CompactFunc(s, func(a, b tokenText) bool { return a.text == b.text })
+// unigramToken is a token without its text. If id is -1, it is never taken.
+type unigramToken struct {
+	id    int32
+	size  int32 // of its text in bytes
+	score float64
 }
 
 // unknownPenalty is how much less probable than all tokens an unknown character is (tokenizers,
 // K_UNK_PENALTY).
 const unknownPenalty = 10
 
-// maxPiece is the longest token of a Unigram model in bytes; it bounds the time of a character.
-const maxPiece = 1024
+// Bounds of a Unigram model: on a token and all tokens in bytes, for memory, and on the tokens in
+// which a token ends, for the time of a character.
+const (
+	maxPiece    = 1024
+	maxAllTexts = 1 << 24
+	maxSuffixes = 256
+)
 
 // readUnigram reads a model whose vocabulary is a list of tokens with scores, by id.
 func readUnigram(model object) (*unigram, map[string]int64, error) {
@@ -69,7 +73,7 @@ func readUnigram(model object) (*unigram, map[string]int64, error) {
 	lowest := math.Inf(1)
 	for i, raw := range entries {
 		var entry []json.RawMessage
-		p := tokenText{id: int32(i)}
+		p := tokenText{}
 		if json.Unmarshal(raw, &entry) != nil || len(entry) != 2 ||
 			json.Unmarshal(entry[0], &p.text) != nil || json.Unmarshal(entry[1], &p.score) != nil {
 			return nil, nil, fmt.Errorf("vocab[%d]: %.40s, want a token and its score", i, raw)
@@ -83,11 +87,11 @@ func readUnigram(model object) (*unigram, map[string]int64, error) {
 				maxPiece)
 		}
 		vocab[p.text] = int64(i)
-		u.pieces = append(u.pieces, p)
+		u.entries = append(u.entries, p)
 		lowest = min(lowest, p.score)
 	}
 	u.unknownScore = lowest - unknownPenalty
-	if unknown != nil && *unknown >= 0 && *unknown < len(u.pieces) {
+	if unknown != nil && *unknown >= 0 && *unknown < len(u.entries) {
 		u.unknownID = int32(*unknown)
 	}
 	return u, vocab, nil
@@ -97,7 +101,26 @@ func (u *unigram) setVocabulary(_ object, vocab map[string]int64, bytes bool) er
 	if bytes {
 		return fmt.Errorf("pre_tokenizer.type is \"ByteLevel\" with a Unigram model, want another")
 	}
-	u.pieces = u.pieces.sortByText()
+	size := 0
+	texts := make([]string, len(u.entries))
+	for i, entry := range u.entries {
+		texts[i] = entry.text
+		size += len(entry.text)
+	}
+	if size > maxAllTexts {
+		return fmt.Errorf("model.vocab: tokens of %d bytes in all, want at most %d", size, maxAllTexts)
+	}
+	u.texts = newTrie(texts)
+	if most, longest := u.texts.mostSuffixes(); most > maxSuffixes {
+		return fmt.Errorf("model.vocab: %.40q ends in %d tokens, want at most %d", longest, most,
+			maxSuffixes)
+	}
+	u.tokens = make([]unigramToken, len(u.entries))
+	for i, entry := range u.entries {
+		u.tokens[u.texts.index(entry.text)] = unigramToken{int32(i),
+			int32(len(entry.text)), entry.score}
+	}
+	u.entries = nil
 	u.fallbackIDs = byteTokenIDs(vocab, u.fallsBack)
 	return nil
 }
@@ -116,23 +139,31 @@ func (u *unigram) appendIDs(ids []int32, word string, _ *scratch) ([]int32, erro
 	for i := range best {
 		best[i].from = -1
 	}
+	node := int32(0)
 	for pos := 0; pos < len(word); {
 		_, size := utf8.DecodeRuneInString(word[pos:])
-		offer := func(end int, id int32, score float64) {
-			sum := best[pos].score + score
-			if b := &best[end]; b.from < 0 || sum > b.score {
-				*b = bestPath{pos, id, sum}
+		end := pos + size
+		for i := pos; i < end; i++ {
+			node = u.texts.step(node, word[i])
+		}
+		b := &best[end]
+		characterIsToken := false
+		for n := u.texts.longestSuffix(node); n != 0; n = u.texts.nodes[n].withText {
+			token := &u.tokens[u.texts.nodes[n].text]
+			if token.id < 0 {
+				continue
+			}
+			start := end - int(token.size)
+			characterIsToken = characterIsToken || start == pos
+			if sum := best[start].score + token.score; b.from < 0 || sum > b.score {
+				*b = bestPath{start, token.id, sum}
 			}
 		}
-		characterIsToken := false
-		u.pieces.eachPrefix(word[pos:], func(p tokenText) {
-			offer(pos+len(p.text), p.id, p.score)
-			characterIsToken = characterIsToken || len(p.text) == size
-		})
-		if !characterIsToken {
-			offer(pos+size, -1, u.unknownScore)
+		sum := best[pos].score + u.unknownScore
+		if !characterIsToken && (b.from < 0 || sum > b.score) {
+			*b = bestPath{pos, -1, sum}
 		}
-		pos += size
+		pos = end
 	}
 
 	// From the end back, so that the ids are reversed.
@@ -183,27 +214,12 @@ func (u *unigram) readUnknown() int32 {
 	return u.unknownID
 }
 
-// eachPrefix calls f for every token that text begins with, the shortest first. Each byte halves
-// the range of tokens that are left, so that a vocabulary needs no trie.
-func (s sortedTexts) eachPrefix(text string, f func(tokenText)) {
-	pieces := s
-	for i := range len(text) {
-		c := text[i]
-		low := sort.Search(len(pieces), func(k int) bool { return pieces[k].text[i] >= c })
-		pieces = pieces[low:]
-		pieces = pieces[:sort.Search(len(pieces), func(k int) bool { return pieces[k].text[i] > c })]
-		if len(pieces) > 0 && len(pieces[0].text) == i+1 {
-			f(pieces[0])
-			pieces = pieces[1:]
-		}
-		if len(pieces) == 0 {
-			return
+func (u *unigram) forbid(ids map[int32]bool) {
+	for i := range u.tokens {
+		if ids[u.tokens[i].id] {
+			u.tokens[i].id = -1
 		}
 	}
-}
-
-func (u *unigram) forbid(ids map[int32]bool) {
-	u.pieces = slices.DeleteFunc(u.pieces, func(p tokenText) bool { return ids[p.id] })
 	for i, id := range u.fallbackIDs {
 		if ids[id] {
 			u.fallbackIDs[i] = -1
@@ -213,6 +229,6 @@ func (u *unigram) forbid(ids map[int32]bool) {
 
 func (u *unigram) clone() subwordModel {
 	out := *u
-	out.pieces = slices.Clone(u.pieces)
+	out.tokens = slices.Clone(u.tokens)
 	return &out
 }

@@ -11,6 +11,10 @@ import (
 // about 1 GB.
 const MaxText = 1 << 25
 
+// maxAddedText is the longest text in bytes by which an added token is found. It bounds the time of
+// a character.
+const maxAddedText = 512
+
 // vocabulary is the Tokenizer of this package: the stages of Hugging Face's library in order.
 type vocabulary struct {
 	// rawFinder finds added tokens in the original text, and normalizedFinder in normalised text.
@@ -78,10 +82,14 @@ func (v *vocabulary) setAdded(list []addedToken) error {
 		if a.special {
 			v.specialIDs[a.id] = true
 		}
+		found := v.textToFind(a)
 		switch {
-		case v.textToFind(a) == "":
+		case found == "":
 			return fmt.Errorf("added_tokens[%d] %.40q: nothing is left of it once normalised", i,
 				a.text)
+		case len(found) > maxAddedText:
+			return fmt.Errorf("added_tokens[%d] %.40q: %d bytes once normalised, want at most %d", i,
+				a.text, len(found), maxAddedText)
 		case a.normalized && a.special:
 			normalizedSpecial = append(normalizedSpecial, a)
 			v.normalizesApart = v.normalizesApart || v.normalize != nil
