@@ -145,16 +145,39 @@ func isLocal(name string) (bool, error) {
 	return false, nil
 }
 
-// Companions returns the hub names of the other repositories that a published model needs, such as
-// a generator's image tokenizer. Most models need none.
-func Companions(name string) []string {
-	var repositories []string
-	for _, folder := range []string{"codec", "text_encoder"} {
-		if repo := companionOf(name, folder); repo != "" {
-			repositories = append(repositories, repo)
+// PullCompanions downloads what a published model needs of other repositories, such as a
+// generator's image tokenizer, and returns the directories. Most models need nothing.
+func PullCompanions(ctx context.Context, name string, progress func(hub.Progress)) ([]string,
+	error) {
+	var dirs []string
+	for _, folder := range []string{"codec", "text_encoder", model.TokenizerFolder} {
+		dir, err := pullCompanion(ctx, name, folder, progress)
+		if err != nil {
+			return nil, err
+		}
+		if dir != "" {
+			dirs = append(dirs, dir)
 		}
 	}
-	return repositories
+	return dirs, nil
+}
+
+// pullCompanion downloads the repository that stands for a folder of a model, of a tokenizer its
+// one file, and returns the directory; "" if there is none.
+func pullCompanion(ctx context.Context, name, folder string,
+	progress func(hub.Progress)) (string, error) {
+	repo := companionOf(name, folder)
+	if repo == "" {
+		return "", nil
+	}
+	if folder != model.TokenizerFolder {
+		return hub.PullModel(ctx, repo, progress)
+	}
+	client, err := hub.FromEnv()
+	if err != nil {
+		return "", err
+	}
+	return client.Pull(ctx, repo, "", []string{"tokenizer.json"}, progress)
 }
 
 // companionOf returns the repository that stands for a folder of the model org/name[@revision], or
@@ -172,10 +195,6 @@ func companionFinder(ctx context.Context, name string,
 	progress func(hub.Progress)) func(folder string) (string, error) {
 	ctx = context.WithoutCancel(ctx)
 	return func(folder string) (string, error) {
-		repo := companionOf(name, folder)
-		if repo == "" {
-			return "", nil
-		}
-		return hub.PullModel(ctx, repo, progress)
+		return pullCompanion(ctx, name, folder, progress)
 	}
 }

@@ -245,8 +245,12 @@ func (s small) hub() fakeHub {
 		`"max_position_embeddings": 256`, `"max_position_embeddings": 1024`)
 	s.language("sdar-tiny", "hub/qwen", `"vocab_size": 160`, `"vocab_size": 480`,
 		`"model_type": "sdar"`, `"model_type": "a2d-qwen3"`)
+	s.edited("genmol-tiny/model_v2.ckpt", "hub/genmol/model_v2.ckpt")
+	s.edited("genmol-tiny/tokenizer.json", "hub/safe/tokenizer.json")
 	served := fakeHub{}
 	for repo, dir := range map[string]string{
+		"nvidia/NV-GenMol-89M-v2":                 "genmol",
+		"datamol-io/safe-gpt":                     "safe",
 		"yucornetto/generator_titok_l32_imagenet": "titok",
 		"yucornetto/tokenizer_titok_l32_imagenet": "titok-codec",
 		"turkeyju/generator_maskgen_vq_l":         "maskgen",

@@ -32,11 +32,17 @@ HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
 			if _, _, _, err := hub.ParseModelName(args[0]); err != nil {
 				return usagef("%v", err)
 			}
-			for _, name := range append(args, catalog.Companions(args[0])...) {
-				dir, err := hub.PullModel(cmd.Context(), name, terminal.DownloadProgress())
-				if err != nil {
-					return err
-				}
+			dir, err := hub.PullModel(cmd.Context(), args[0], terminal.DownloadProgress())
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(stdout, dir)
+			companions, err := catalog.PullCompanions(cmd.Context(), args[0],
+				terminal.DownloadProgress())
+			if err != nil {
+				return err
+			}
+			for _, dir := range companions {
 				fmt.Fprintln(stdout, dir)
 			}
 			return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"unmask/internal/atomicfile"
 	"unmask/weights"
@@ -17,13 +18,20 @@ func openCheckpoint(dir string) (src *Source, ok bool, err error) {
 	if exists(files, "config.json") {
 		return nil, false, nil
 	}
-	found, err := fs.Glob(files, weights.CheckpointPattern)
-	if err != nil || len(found) == 0 {
-		return nil, false, nil // a pattern of ours, and a folder that cannot be read has no file
+	var found []string
+	for _, pattern := range weights.CheckpointPatterns {
+		names, err := fs.Glob(files, pattern)
+		if err != nil {
+			return nil, false, nil // a pattern of ours, and a folder that cannot be read has no file
+		}
+		found = append(found, names...)
+	}
+	if len(found) == 0 {
+		return nil, false, nil
 	}
 	if len(found) > 1 {
 		return nil, true, fmt.Errorf("%s: there are %d files %s, want one", dir, len(found),
-			weights.CheckpointPattern)
+			strings.Join(found, ", "))
 	}
 	name := filepath.Join(dir, filepath.FromSlash(found[0]))
 	set, config, err := pytorch.OpenSet(name)
@@ -32,7 +40,8 @@ func openCheckpoint(dir string) (src *Source, ok bool, err error) {
 	}
 	if config == nil {
 		set.Close()
-		return nil, true, fmt.Errorf("%s: the tensors are of no known network, want ESM-C's", name)
+		return nil, true, fmt.Errorf("%s: the tensors are of no known network, want ESM-C's or "+
+			"GenMol's", name)
 	}
 	return &Source{Name: dir, Config: config, Set: set, Files: files, dir: dir}, true, nil
 }

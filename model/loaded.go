@@ -102,6 +102,10 @@ type Format struct {
 	Companions map[string]map[string]string
 }
 
+// TokenizerFolder is the folder of Companions for a repository of which only the tokenizer is
+// needed: its tokenizer.json.
+const TokenizerFolder = "tokenizer"
+
 var formats []Format
 
 // Register adds a format; networks call it from init. Every command, sweep and test of a program

@@ -49,6 +49,10 @@ type Spec struct {
 	// that are never drawn, as the authors' programs score.
 	AllRows bool
 
+	// TextLength is the number of positions between BeforeText and AfterText of a text whose length
+	// nobody says, where the model was published with one; 0 means another rule, see DefaultLength.
+	TextLength int
+
 	// EndTokens are tokens that end a text.
 	EndTokens []int32
 
@@ -91,18 +95,22 @@ func (s Spec) Length() int {
 	return n
 }
 
-// UsualLength is the number of positions of a text that a network of more than longCanvas makes
-// when nobody says how long it is: LLaDA's own program has it.
+// DefaultTextLength is the number of positions of a text that a network of more than longCanvas
+// makes when nobody says how long it is: LLaDA's own program has it.
 const (
 	DefaultTextLength = 128
 	longCanvas        = 1024
 )
 
-// DefaultLength returns the number of positions of a sequence whose length nobody says: all of
-// them, or UsualLength and the tokens around every text where the network's longest sequence is a
-// bound of its position encoding (131072 of Dream's), not a length that it was made for.
+// DefaultLength returns the number of positions of a sequence whose length nobody says: those of
+// TextLength, or all of them, or DefaultTextLength and the tokens around every text where the
+// network's longest sequence is a bound of its position encoding (131072 of Dream's), not a length
+// that it was made for.
 func (s Spec) DefaultLength() int {
 	n := s.Length()
+	if s.TextLength > 0 {
+		return min(s.TextLength+s.SpecialCount(), n)
+	}
 	if s.Fixed || len(s.Shape) > 1 || n <= longCanvas {
 		return n
 	}

@@ -64,7 +64,7 @@ type Source struct {
 
 // Open opens a model: a directory with config.json and model.safetensors or its shards; the
 // directory of a diffusers pipeline, where Config is model_index.json and Set the transformer's;
-// one with ESM-C's first checkpoint; or a GGUF file, whose name ends in .gguf.
+// one with a checkpoint of ESM-C or GenMol; or a GGUF file, whose name ends in .gguf.
 func Open(dir string) (*Source, error) {
 	if gguf.IsFileName(dir) {
 		return openGGUF(dir)

@@ -71,8 +71,15 @@ func checkJSON(data []byte) error {
 // buildVocabulary makes the tokenizer of a file.
 func buildVocabulary(file object) (*vocabulary, error) {
 	v := &vocabulary{}
+	isSafe, err := applySafe(file)
+	if err != nil {
+		return nil, err
+	}
 	if err := v.readStages(file); err != nil {
 		return nil, err
+	}
+	if isSafe {
+		v.preTokenizer.addSafeSplit()
 	}
 	model, err := file.subobject("model")
 	if err != nil {

@@ -60,9 +60,9 @@ var CompanionFiles = append([]string{"generation_config.json", "tokenizer.json",
 	"config_sentence_transformers.json"},
 	SentenceTransformerFiles...)
 
-// CheckpointPattern matches the weights of the first repositories of ESM-C, a PyTorch file, which
-// have no config.json (biohub/esmc-300m-2024-12, esmc-600m-2024-12).
-const CheckpointPattern = "data/weights/esmc_*.pth"
+// CheckpointPatterns match the weights of repositories that have a PyTorch file and no config.json:
+// the first ones of ESM-C (biohub/esmc-300m-2024-12, esmc-600m-2024-12), and GenMol's.
+var CheckpointPatterns = []string{"data/weights/esmc_*.pth", "model_v[0-9].ckpt"}
 
 // ModulesFile is the list of what sentence-transformers does with a text, one module after another.
 const ModulesFile = "modules.json"

@@ -77,6 +77,9 @@ type Config struct {
 	// Chat says that it answers messages; padding ends an answer.
 	Chat bool
 
+	// BracketSafe says that attachment points may be written <1>, as the second GenMol reads them.
+	BracketSafe bool
+
 	Notes []string
 
 	family *family
@@ -130,6 +133,15 @@ var families = []*family{
 		readKeys:    (*Config).readBERT,
 		unused: []string{"bert.embeddings.position_ids", "bert.pooler.*",
 			"cls.*"},
+	},
+	{
+		name:        genmol,
+		kinds:       []string{genmol},
+		blockPrefix: "bert.encoder.layer.",
+		mlpTensor:   "intermediate.dense.weight",
+		names:       bertNames,
+		readKeys:    (*Config).readGenMol,
+		unused:      []string{"bert.embeddings.position_ids", "cls.*"},
 	},
 	{
 		name:        "roberta",
@@ -352,7 +364,7 @@ func (c *Config) compareSizes(f *model.Values) {
 	compare(c.Types > 0, "type_vocab_size", &c.Types, maxSize)
 	compare(!c.Joined, "intermediate_size", &c.MLP, maxSize)
 	compare(c.Positions > 0, "max_position_embeddings", &c.Positions, maxLength)
-	c.Notes = sizes.Notes
+	c.Notes = append(c.Notes, sizes.Notes...)
 	f.Err = cmp.Or(f.Err, sizes.Err)
 }
 
@@ -574,7 +586,8 @@ func (c *Config) describeSizes() map[string]int {
 }
 
 // publishedRecipe returns the published run of a model: BERT-Chat's of 128 steps in blocks of 32;
-// DPLM's of 500 steps (generate.py of the authors). The other encoders were published without one.
+// GenMol's of a molecule from nothing; DPLM's of 500 steps (generate.py of the authors). The other
+// encoders were published without one.
 // DPLM is a network of ESM-2's form: config.json names DPLM's class or, where it names ESM-2's,
 // only the repository's name tells the two apart.
 func (c *Config) publishedRecipe(src *model.Source) string {
@@ -582,6 +595,8 @@ func (c *Config) publishedRecipe(src *model.Source) string {
 	switch {
 	case c.Chat:
 		return "semi-ar(low-confidence) schedule=dllm steps=128"
+	case c.family.name == genmol:
+		return c.genmolPresets()["de-novo"]
 	case c.family.name != "esm":
 		return ""
 	case src.KindOverride == dplm || src.KindOverride == "" && src.Facts().Mentions("DPLM"):

@@ -1,7 +1,8 @@
 // Package encoders is the transformer encoders that were trained to fill masks: BERT (Devlin et
 // al. 2019), RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ESM-2 (Lin et al. 2023), DPLM
-// (Wang et al. 2024) and ESM-C (2024) for proteins, and ModernBERT (Warner et al. 2024). Such a
-// network is a masked diffusion model without the schedule, so every sampler runs on it.
+// (Wang et al. 2024) and ESM-C (2024) for proteins, GenMol (Lee et al. 2025) for molecules, and
+// ModernBERT (Warner et al. 2024). Such a network is a masked diffusion model without the schedule,
+// so every sampler runs on it.
 //
 // This file has the network: loading, passes and the transformer block. config.json and the
 // families are in config.go, the tensors' names in names.go, embeddings in embed.go, the tokenizer
@@ -35,7 +36,8 @@ func init() {
 			_, ok := familyOf(src)
 			return ok
 		},
-		Load: loadModel,
+		Load:       loadModel,
+		Companions: genmolCompanions,
 	})
 }
 
@@ -265,6 +267,10 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if c.Chat || hasOwnBias || c.newerKeys {
 		loaded.Revision = "0.2"
 	}
+	if c.family.name == genmol {
+		loaded.Presets = c.genmolPresets()
+		loaded.AnswerLength = genmolFill
+	}
 	if c.Chat {
 		src.Template = chatTemplate
 	}
@@ -330,6 +336,7 @@ func (m *Model) packWeights(o model.Options) error {
 			Mask:       c.Mask,
 			Ragged:     true,
 			AllRows:    c.family.name == "esmc",
+			TextLength: c.textLength(),
 			BeforeText: c.tokens.before,
 			AfterText:  c.tokens.after,
 			EndTokens:  c.tokens.ends,

@@ -2,6 +2,7 @@ package encoders_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ var cached = append(scales("bert", "roberta", "roberta-fairseq", "albert", "mode
 var esmc = []string{"esmc-tiny", "esmc-transformers-tiny", "esmc-pth-tiny", "esmc-300m",
 	"esmc-600m-pth"}
 
-var all = append(scales("esm"), cached...)
+var all = slices.Concat(scales("esm"), cached, []string{"genmol-tiny", "genmol-full"})
 
 func scales(names ...string) (packs []string) {
 	for _, name := range names {

@@ -25,8 +25,8 @@ type tokens struct {
 	// ends are the tokens that end an answer.
 	ends []int32
 
-	// forbidden are never drawn: the mask and, of all models but BERT-Chat, special tokens and rows
-	// of the head without a token.
+	// forbidden are never drawn: the mask and, of all models but BERT-Chat and GenMol, special tokens
+	// and rows of the head without a token.
 	forbidden []int32
 }
 
@@ -100,7 +100,7 @@ const (
 
 // readTokens reads the tokenizer and finds the mask's id and the special tokens.
 func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err error) {
-	t, source, err := parseTokenizer(src, c.family.class)
+	t, source, err := parseTokenizer(src, c)
 	if c.family.name == "esmc" && (err == nil || errors.Is(err, fs.ErrNotExist)) {
 		t, source, err = esmcTokenizer(t, source)
 	}
@@ -135,9 +135,10 @@ func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err er
 	}
 	for id := range int32(c.VocabRows) {
 		text, hasText := t.Token(id)
-		// BERT-Chat's own program lets special tokens win, and rows of the head without a token. A ban
-		// would change the order too.
-		isBanned := !c.Chat && (!hasText || tokenizers.IsSpecial(t, id))
+		// BERT-Chat's own program lets special tokens win, and rows of the head without a token, and
+		// so does GenMol's. A ban would change the order too.
+		drawsAll := c.Chat || c.family.name == genmol
+		isBanned := !drawsAll && (!hasText || tokenizers.IsSpecial(t, id))
 		isProtein := c.family.name == "esm" || c.family.name == "esmc"
 		isNoResidue := isProtein && slices.Contains(notResidues, text)
 		if isBanned || id == c.Mask || isNoResidue {
@@ -147,16 +148,23 @@ func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err er
 	if len(k.forbidden) == c.VocabRows {
 		return k, fmt.Errorf("%s has special tokens only, want others", source)
 	}
-	for _, id := range slices.Concat(k.before, k.after) { // decoded text does not show them
+	hidden := slices.Concat(k.before, k.after) // decoded text does not show them
+	if c.family.name == genmol {
+		hidden = append(hidden, genmolHidden...)
+	}
+	for _, id := range hidden {
 		k.tokenizer = tokenizers.WithMask(k.tokenizer, id, "")
 	}
 	return k, nil
 }
 
 // parseTokenizer reads the tokenizer beside the weights.
-func parseTokenizer(src *model.Source, class string) (tokenizers.Tokenizer, string, error) {
+func parseTokenizer(src *model.Source, c *Config) (tokenizers.Tokenizer, string, error) {
 	if src.Files == nil { // tensors made in memory
 		return nil, "", fs.ErrNotExist
+	}
+	if c.family.name == genmol {
+		return genmolTokenizer(src, c)
 	}
 	files := src.Files
 	if isLaya(src) {
@@ -166,7 +174,7 @@ func parseTokenizer(src *model.Source, class string) (tokenizers.Tokenizer, stri
 		}
 		files = sub
 	}
-	return tokenizers.ParseClass(files, class)
+	return tokenizers.ParseClass(files, c.family.class)
 }
 
 // setMask sets the mask's id: that of config.json, or else that of the vocabulary. A network
@@ -209,7 +217,7 @@ func (k *tokens) setNumbered(f *model.Values, c *Config) error {
 		if id < 0 || id >= c.VocabRows {
 			return fmt.Errorf("config.json: special token is %d, want 0 to %d", id, c.VocabRows-1)
 		}
-		if !c.Chat {
+		if !c.Chat && c.family.name != genmol {
 			k.forbidden = append(k.forbidden, int32(id))
 		}
 	}

@@ -152,6 +152,16 @@ func TestPullCheckpoint(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, dir, again)
 
+	// Any of the files is enough.
+	h.trees[commitA] = map[string]string{"model_v2.ckpt": "weights", "other.ckpt": "x"}
+	dir, err = h.client(t).PullModel(t.Context(), repo, "", nil)
+	require.NoError(t, err)
+	have, _, err = listFiles(dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{"model_v2.ckpt"}, have)
+	delete(h.trees[commitA], "model_v2.ckpt")
+	h.trees[commitA][file] = "weights"
+
 	// Beside a config.json it is a file like any other.
 	h.trees[commitA]["config.json"] = "{}"
 	c = h.client(t)

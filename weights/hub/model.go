@@ -191,8 +191,10 @@ func isCheckpoint(files []string, folder string) bool {
 }
 
 func isCheckpointFile(name string) bool {
-	ok, _ := path.Match(weights.CheckpointPattern, name) // its only error is a pattern that is none
-	return ok
+	return slices.ContainsFunc(weights.CheckpointPatterns, func(pattern string) bool {
+		ok, _ := path.Match(pattern, name) // its only error is a pattern that is none
+		return ok
+	})
 }
 
 // fetchModel fetches those of a commit's files that belong to the model in a folder, root. Its own

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 
@@ -19,11 +20,13 @@ const (
 	llamagenAnchor = "encoder.conv_blocks.0.res.0.conv1.weight"
 	fairseqAnchor  = "sentence_encoder.embed_tokens.weight"
 	esmcAnchor     = "sequence_head.3.weight" // of ESM-C's first files
+	bertAnchor     = "bert.embeddings.word_embeddings.weight"
 )
 
 // configByAnchor derive config.json, which the networks' authors do not publish or have in another
 // form, from a network's tensors, whose names are without the prefix, and the settings saved with
-// them. The key is the tensor by which the network is recognised.
+// them. The key is the tensor by which the network is recognised. One that returns nil does not
+// recognise it by what is saved with the tensors.
 var configByAnchor = map[string]func(s *weights.Sizes, args object, o Options) object{
 	mageAnchor:     mageConfig,
 	sdttAnchor:     sdttConfig,
@@ -31,6 +34,7 @@ var configByAnchor = map[string]func(s *weights.Sizes, args object, o Options) o
 	llamagenAnchor: llamagenConfig,
 	fairseqAnchor:  fairseqConfig,
 	esmcAnchor:     esmcConfig,
+	bertAnchor:     genmolConfig,
 }
 
 type object = map[string]any
@@ -67,12 +71,16 @@ func (c *Checkpoint) deriveConfig(o Options) (object, error) {
 		anchor = a
 		sizes.Set = set
 	}
-	if anchor == "" {
-		return nil, fmt.Errorf("%w, want one named %q (MAGE), %q (SDTT, MDLM), %q (Halton-MaskGIT), "+
-			"%q (LlamaGen's tokenizer), %q (fairseq's RoBERTa) or %q (ESM-C), or a config.json beside it",
-			errUnknown, mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor, fairseqAnchor, esmcAnchor)
+	var config object
+	if anchor != "" {
+		config = configByAnchor[anchor](sizes, c.Args(), o)
 	}
-	config := configByAnchor[anchor](sizes, c.Args(), o)
+	if config == nil {
+		return nil, fmt.Errorf("%w, want one named %q (MAGE), %q (SDTT, MDLM), %q (Halton-MaskGIT), "+
+			"%q (LlamaGen's tokenizer), %q (fairseq's RoBERTa), %q (ESM-C) or %q with the settings of a "+
+			"BERT (GenMol), or a config.json beside it", errUnknown, mageAnchor, sdttAnchor, haltonAnchor,
+			llamagenAnchor, fairseqAnchor, esmcAnchor, bertAnchor)
+	}
 	return config, sizes.Err
 }
 
@@ -246,4 +254,24 @@ func esmcConfig(s *weights.Sizes, _ object, o Options) object {
 		"vocab_size":    s.Dim("embed.weight", 2, 0),
 		"mask_token_id": 32,
 	}
+}
+
+// genmolConfig has the keys of transformers' BERT, which GenMol's checkpoints hold as a setting of
+// their training (NVIDIA-BioNeMo/genmol). Another BERT, which has no such settings, is none of
+// GenMol's, and nil is returned.
+func genmolConfig(_ *weights.Sizes, args object, _ Options) object {
+	settings, _ := args["config"].(object)
+	model, _ := settings["model"].(object)
+	training, _ := settings["training"].(object)
+	if model["model_type"] != "bert" || training == nil {
+		return nil
+	}
+	config := maps.Clone(model)
+	config["model_type"] = "genmol"
+	config["bracket_safe"] = training["use_bracket_safe"] == true // the second version's
+	config["cls_token_id"] = 1
+	config["sep_token_id"] = 2
+	config["pad_token_id"] = 3
+	config["mask_token_id"] = 4
+	return config
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,10 +51,10 @@ const (
 //
 // src is a PyTorch checkpoint, or a folder of transformers with config.json and pytorch_model.bin
 // or its shards; weights.CompanionFiles are copied. MAGE, SDTT or MDLM, Halton-MaskGIT,
-// LlamaGen's tokenizer, fairseq's RoBERTa and ESM-C are recognised by their tensors, which also
-// give the sizes; any other checkpoint needs a config.json beside it. The state of an optimiser
-// is left out. Of a file with averaged weights too, Options.Weights says which are taken, and
-// config.json what was.
+// LlamaGen's tokenizer, fairseq's RoBERTa, ESM-C and GenMol are recognised by their tensors, which
+// also give the sizes; any other checkpoint needs a config.json beside it. The state of an
+// optimiser is left out. Of a file with averaged weights too, Options.Weights says which are taken,
+// and config.json what was.
 func Convert(ctx context.Context, src, dir string, o Options) error {
 	if info, err := os.Stat(src); err == nil && info.IsDir() {
 		return convertFolder(ctx, src, dir, o)
@@ -108,6 +109,15 @@ func (c *Checkpoint) describe(src string, o Options) (config []byte, companions 
 	}
 	if err != nil {
 		return nil, nil, err
+	}
+	if derived["model_type"] == "genmol" { // its tokenizer is another repository's
+		const name = "tokenizer.json"
+		data, err := atomicfile.ReadBounded(filepath.Join(filepath.Dir(src), name), maxCompanion)
+		if err == nil {
+			companions = map[string][]byte{name: data}
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, err
+		}
 	}
 	if derived["model_type"] == "roberta" {
 		companions, err = fairseqVocabulary(src, derived["vocab_size"].(int))
@@ -164,16 +174,25 @@ func (c cancellableReader) Read(p []byte) (int, error) {
 	return c.ReadCloser.Read(p)
 }
 
-// isTiedCopy reports whether a tensor is a head that shares the bytes of the embedding, which
-// networks read under the embedding's name.
+// tiedNames are the ends of the names of a tensor that is saved twice: the copy's, and that which
+// networks read.
+var tiedNames = [][2]string{
+	{"head.weight", "tok_emb.weight"}, // of Halton-MaskGIT, and GenMol's two
+	{"backbone.cls.predictions.decoder.weight", "backbone.bert.embeddings.word_embeddings.weight"},
+	{"backbone.cls.predictions.decoder.bias", "backbone.cls.predictions.bias"},
+}
+
+// isTiedCopy reports whether a tensor shares the bytes of one that networks read in its place.
 func (c *Checkpoint) isTiedCopy(t *Tensor) bool {
-	prefix, isHead := strings.CutSuffix(t.Name, "head.weight")
-	if !isHead {
-		return false
-	}
-	for _, other := range c.tensors {
-		if other.Name == prefix+"tok_emb.weight" {
-			return other.storage.rec == t.storage.rec && other.offset == t.offset
+	for _, names := range tiedNames {
+		prefix, isCopy := strings.CutSuffix(t.Name, names[0])
+		if !isCopy {
+			continue
+		}
+		for _, other := range c.tensors {
+			if other.Name == prefix+names[1] {
+				return other.storage.rec == t.storage.rec && other.offset == t.offset
+			}
 		}
 	}
 	return false

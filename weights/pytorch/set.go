@@ -18,13 +18,15 @@ func OpenSet(path string) (set *weights.Set, config []byte, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if _, err := c.selectWeights("", func(string, ...any) {}); err != nil {
+		used, err := c.selectWeights("", func(string, ...any) {})
+		if err != nil {
 			return nil, nil, err
 		}
 		if derived, err := c.deriveConfig(Options{}); err == nil {
 			if config, err = json.Marshal(derived); err != nil {
 				return nil, nil, err
 			}
+			config = recordWeights(config, used)
 		}
 		tensors, err := c.viewTensors(data)
 		return tensors, nil, err
