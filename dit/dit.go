@@ -29,7 +29,7 @@ import (
 // their files name it backbone.vocab_embed.embedding or the like.
 const anchor = "vocab_embed.embedding"
 
-// unused are tensors of published files that inference does not need.
+// unused are tensors of published files that inference does not need; of ema the counters.
 var unused = []string{"rotary_emb.inv_freq", "ema.*", "noise.*", "*.noise.*", "teacher.*",
 	"mask_index"}
 

@@ -34,14 +34,24 @@ func openCheckpoint(dir string) (src *Source, ok bool, err error) {
 			strings.Join(found, ", "))
 	}
 	name := filepath.Join(dir, filepath.FromSlash(found[0]))
-	set, config, err := pytorch.OpenSet(name)
+	set, config, notes, err := pytorch.OpenSet(name)
 	if err != nil {
 		return nil, true, err
+	}
+	for i, note := range notes {
+		notes[i] = found[0] + ": " + note
 	}
 	if config == nil {
 		set.Close()
 		return nil, true, fmt.Errorf("%s: the tensors are of no known network, want ESM-C's or "+
 			"GenMol's", name)
 	}
-	return &Source{Name: dir, Config: config, Set: set, Files: files, dir: dir}, true, nil
+	return &Source{
+		Name:   dir,
+		Config: config,
+		Set:    set,
+		Files:  files,
+		Notes:  notes,
+		dir:    dir,
+	}, true, nil
 }

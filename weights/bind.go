@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Param is one parameter of a network. The constructor sets Shape; Bind sets Tensor. A nil Shape
@@ -31,7 +32,8 @@ type BindOptions struct {
 	Names map[string]string
 
 	// Ignore are patterns (path.Match; "*" also matches dots) of tensors that are known to be
-	// unused. They are compared with the name without the prefix and with the name in the file.
+	// unused. They are compared with the name without the prefix and with the name in the file. No
+	// pattern matches averaged weights (NamesAverage): which set is read is never left unsaid.
 	Ignore []string
 
 	// Report, if not nil, is filled in even if Bind fails, so that a tool can show how far a
@@ -243,7 +245,7 @@ func (b *binder) sortTensors(ignore []string) {
 		switch {
 		case b.used[t]:
 			b.bound = append(b.bound, t.Name)
-		case slices.ContainsFunc(ignore, isIgnored):
+		case slices.ContainsFunc(ignore, isIgnored) && !isAverage(t):
 			b.unused = append(b.unused, t.Name)
 		default:
 			b.err.Unexpected = append(b.err.Unexpected, t.Name)
@@ -259,6 +261,20 @@ func (b *binder) sortTensors(ignore []string) {
 		slices.Sort(*list)
 		*list = slices.Compact(*list) // a tensor may have several names
 	}
+}
+
+// NamesAverage reports whether a key of a checkpoint, or a module's name, is one for averaged
+// weights: model_ema, ema_state_dict, state_dict_ema, shadow_params and the like.
+func NamesAverage(key string) bool {
+	isSeparator := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	words := strings.FieldsFunc(strings.ToLower(key), isSeparator)
+	return slices.Contains(words, "ema") || slices.Contains(words, "shadow")
+}
+
+// isAverage reports whether a tensor is in a module of averaged weights, and no counter there.
+func isAverage(t *Tensor) bool {
+	modules := strings.Split(t.Name, ".")
+	return len(t.Shape) > 0 && slices.ContainsFunc(modules[:len(modules)-1], NamesAverage)
 }
 
 // matchPattern reports whether a pattern, known to be well-formed, matches name.

@@ -104,16 +104,22 @@ func TestAllFaultsAtOnce(t *testing.T) {
 
 func TestBindAnchorIsAmbiguous(t *testing.T) {
 	shapes := fitting("student.")
-	for name, shape := range fitting("ema.") {
+	for name, shape := range fitting("teacher.") {
 		shapes[name] = shape
 	}
-	o := BindOptions{Anchor: "vocab_embed.embedding", Ignore: []string{"ema.*"}}
+	o := BindOptions{Anchor: "vocab_embed.embedding", Ignore: []string{"teacher.*", "ema.*"}}
 	require.ErrorContains(t, Bind(newNetwork(), model(shapes), o),
-		`under the prefixes ["ema." "student."]`)
+		`under the prefixes ["student." "teacher."]`)
 	o.Prefixes = []string{"backbone.", "student."}
 	n := newNetwork()
 	require.NoError(t, Bind(n, model(shapes), o))
 	require.Equal(t, "student.out.weight", n.Head.Out.Weight.Name)
+
+	// Averaged weights are never left out in silence; counters of the average are.
+	shapes["ema.num_updates"] = nil
+	require.NoError(t, Bind(n, model(shapes), o))
+	shapes["ema.out.weight"] = []int{2, 3}
+	require.ErrorContains(t, Bind(n, model(shapes), o), `1 unexpected: "ema.out.weight"`)
 }
 
 func TestBindWithoutPrefixDoesNotHideTensors(t *testing.T) {

@@ -3,6 +3,7 @@ package weights
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -247,11 +248,14 @@ func unquote(quoted []byte) (text string, err error) {
 }
 
 // decodeObject is for errors: what encoding/json says about a value that is not an object is what
-// every other reader of JSON here says. A null is an object without members.
+// every other reader of JSON here says.
 func decodeObject(text []byte) (map[string]json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, jsonline.PlainError(err)
+	}
+	if fields == nil {
+		return nil, errors.New("the value is null, want an object")
 	}
 	return fields, nil
 }

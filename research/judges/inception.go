@@ -74,6 +74,10 @@ func openWeights(file string) (*weights.Set, error) {
 		return nil, err
 	}
 	defer c.Close()
+	if place := c.AveragePlace(); place != "" {
+		return nil, fmt.Errorf("%s has averaged weights in %.100s beside others, want one set", file,
+			place)
+	}
 	var streams []weights.Stream
 	total := 0
 	for _, t := range c.Tensors() {

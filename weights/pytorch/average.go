@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"unmask/param"
+	"unmask/weights"
 )
 
 // The sets of weights that a checkpoint may hold. Training programs keep an exponential moving
@@ -43,14 +43,6 @@ const (
 	trainedKey = "current_model_state"
 )
 
-// namesAverage reports whether a key of a checkpoint, or a module's name, is one for averaged
-// weights: model_ema, ema_state_dict, state_dict_ema, shadow_params and the like.
-func namesAverage(key string) bool {
-	isSeparator := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
-	words := strings.FieldsFunc(strings.ToLower(key), isSeparator)
-	return slices.Contains(words, "ema") || slices.Contains(words, "shadow")
-}
-
 // findAverage returns the averaged weights that a checkpoint has beside its state dict, nil if it
 // has none. Numbers that are averaged too, such as a loss, are none.
 func findAverage(root *dict) (*average, error) {
@@ -79,7 +71,7 @@ func findAverage(root *dict) (*average, error) {
 	}
 	for i, key := range root.keys {
 		name, isText := key.(string)
-		if isText && !slices.Contains(stateDictKeys, name) && namesAverage(name) {
+		if isText && !slices.Contains(stateDictKeys, name) && weights.NamesAverage(name) {
 			if err := add(name, root.values[i], name); err != nil {
 				return nil, err
 			}
@@ -98,7 +90,7 @@ func findAverage(root *dict) (*average, error) {
 		}
 		for k, inner := range state.keys {
 			name, isText := inner.(string)
-			if isText && namesAverage(name) {
+			if isText && weights.NamesAverage(name) {
 				place := fmt.Sprintf("callbacks.%v.%s", key, name)
 				if err := add("callbacks", state.values[k], place); err != nil {
 					return nil, err
@@ -145,7 +137,7 @@ func splitAverage(tensors []*Tensor) (*average, []*Tensor) {
 	a := &average{}
 	for _, t := range tensors {
 		module, inner, isInModule := strings.Cut(t.Name, ".")
-		if !isInModule || !namesAverage(module) || a.place != "" && a.place != module {
+		if !isInModule || !weights.NamesAverage(module) || a.place != "" && a.place != module {
 			rest = append(rest, t)
 			continue
 		}

@@ -80,6 +80,14 @@ func (c *Checkpoint) Close() error { return c.file.Close() }
 // checkpoint. Averaged weights that the file has beside these are not among them.
 func (c *Checkpoint) Tensors() []*Tensor { return c.tensors }
 
+// AveragePlace returns where the file has averaged weights too, "" if it has none.
+func (c *Checkpoint) AveragePlace() string {
+	if c.average == nil {
+		return ""
+	}
+	return c.average.place
+}
+
 // readCheckpoint parses a checkpoint of `size` bytes.
 func readCheckpoint(r io.ReaderAt, size int64) (*Checkpoint, error) {
 	isOld, err := isLegacy(r, size)

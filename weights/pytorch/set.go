@@ -3,6 +3,7 @@ package pytorch
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"unmask/weights"
@@ -12,13 +13,16 @@ import (
 // derives it, nil for a checkpoint of no known network. So a published file can be read without
 // converting it: contiguous tensors are parts of the mapped file. The CRC of every record is
 // compared, which reads the file once.
-func OpenSet(path string) (set *weights.Set, config []byte, err error) {
+//
+// Of a file with averaged weights too these are taken, and notes say so.
+func OpenSet(path string) (set *weights.Set, config []byte, notes []string, err error) {
+	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	set, err = weights.OpenWith(path, func(data []byte) ([]*weights.Tensor, map[string]string, error) {
 		c, err := readCheckpoint(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			return nil, nil, err
 		}
-		used, err := c.selectWeights("", func(string, ...any) {})
+		used, err := c.selectWeights("", say)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -31,7 +35,7 @@ func OpenSet(path string) (set *weights.Set, config []byte, err error) {
 		tensors, err := c.viewTensors(data)
 		return tensors, nil, err
 	})
-	return set, config, err
+	return set, config, notes, err
 }
 
 // viewTensors returns the tensors as parts of the file's bytes; those that are not contiguous are
