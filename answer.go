@@ -50,8 +50,9 @@ type Answer struct {
 
 	text *prompt.Text
 
-	// language is nil where any text is allowed.
+	// language is nil where any text is allowed, and isWhole means that its texts end themselves.
 	language *constrain.Language
+	isWhole  bool
 }
 
 // AnswerOf returns the answer of a request that Prepare made q of, for a model of text. It shows
@@ -65,6 +66,7 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 		startLength: q.Length,
 		text:        m.Text,
 		language:    q.Language,
+		isWhole:     q.Language != nil && r.Grammar.EndsItself() && r.Calls == nil,
 	}
 	if q.Known != nil {
 		a.startLength = len(q.Known)
@@ -182,7 +184,7 @@ func (a *Answer) Render(tokens []int32) *Rendered {
 	grown := len(tokens) - a.startLength
 	s := &Rendered{Finish: "length", To: a.To + grown, answer: a, tokens: tokens}
 	until := a.Until + grown
-	if s.To-a.From < a.maxHole || a.language != nil && a.Calls == nil {
+	if s.To-a.From < a.maxHole || a.isWhole {
 		s.Finish = "stop"
 	}
 

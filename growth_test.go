@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -55,10 +57,8 @@ func runAnswer(t require.TestingT, m *unmask.Model, r unmask.Request) grownAnswe
 	return made
 }
 
-// If an answer ends within its usual length, every bound at or above that gives the same bytes, the
-// same passes and the same rows; if it does not, it grows up to the bound, and what stood on its
-// first positions stays.
-func TestBoundsChangeNothing(t *testing.T) {
+// growingModels returns models by name whose answers may grow.
+func growingModels(t *testing.T) map[string]*unmask.Model {
 	chat, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{Threads: 1})
 	require.NoError(t, err)
 	models := map[string]*unmask.Model{"demo-chat": chat}
@@ -67,30 +67,40 @@ func TestBoundsChangeNothing(t *testing.T) {
 			map[string]any{"max_position_embeddings": 2048}), pack, unmask.Options{Threads: 1})
 		require.NoError(t, err)
 	}
-	recipes := map[string][]generate.Overrides{
-		"demo-chat": {
-			{"sampler": "p2", "steps": "6"},
-			{"sampler": "confidence", "steps": "5", "cache": "2"},
-			{"sampler": "semi-ar(confidence, block=8)", "steps": "9"},
-			{"sampler": "semi-ar(threshold, block=8)"},
-			{"sampler": "moment", "steps": "4"},
-			{"sampler": "daedal(start=8)"},
-		},
-		"dream-tiny-bf16": {
-			{"steps": "7"},
-			{"sampler": "semi-ar(confidence, block=8)", "steps": "12", "reuse": "dual"},
-			{"sampler": "confidence", "steps": "8", "reuse": "dkv"},
-		},
-		"sdar-tiny": {
-			{"steps": "3"},
-		},
-	}
+	return models
+}
+
+// growingRecipes are recipes for these.
+var growingRecipes = map[string][]generate.Overrides{
+	"demo-chat": {
+		{"sampler": "p2", "steps": "6"},
+		{"sampler": "confidence", "steps": "5", "cache": "2"},
+		{"sampler": "semi-ar(confidence, block=8)", "steps": "9"},
+		{"sampler": "semi-ar(threshold, block=8)"},
+		{"sampler": "moment", "steps": "4"},
+		{"sampler": "daedal(start=8)"},
+	},
+	"dream-tiny-bf16": {
+		{"steps": "7"},
+		{"sampler": "semi-ar(confidence, block=8)", "steps": "12", "reuse": "dual"},
+		{"sampler": "confidence", "steps": "8", "reuse": "dkv"},
+	},
+	"sdar-tiny": {
+		{"steps": "3"},
+	},
+}
+
+// If an answer ends within its usual length, every bound at or above that gives the same bytes, the
+// same passes and the same rows; if it does not, it grows up to the bound, and what stood on its
+// first positions stays.
+func TestBoundsChangeNothing(t *testing.T) {
+	models := growingModels(t)
 	ended, grown := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"demo-chat", "dream-tiny-bf16", "sdar-tiny"}).Draw(t, "model")
 		m := *models[name]
 		m.AnswerLength = rapid.IntRange(12, 24).Draw(t, "usual length")
-		recipe := rapid.SampledFrom(recipes[name]).Draw(t, "recipe")
+		recipe := rapid.SampledFrom(growingRecipes[name]).Draw(t, "recipe")
 		r := unmask.Request{Overrides: recipe, Seed: rapid.Uint64Range(1, 9).Draw(t, "seed")}
 		r.Stop = rapid.SampledFrom([][]string{nil, {"e"}, {"#"}}).Draw(t, "stop")
 		if name == "demo-chat" {
@@ -126,6 +136,71 @@ func TestBoundsChangeNothing(t *testing.T) {
 	})
 	require.Positive(t, ended)
 	require.Positive(t, grown)
+}
+
+// If the text of a grammar fits on the usual length, every bound at or above that gives the same
+// bytes, the same passes and the same rows. If it does not, it grows, and is whole under each
+// bound.
+func TestBoundsChangeNothingUnderGrammars(t *testing.T) {
+	models := growingModels(t)
+	quotes := tokensWith(models["demo-chat"], `"`)
+	fitted := 0
+	grown := 0
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"demo-chat", "dream-tiny-bf16", "sdar-tiny"}).Draw(t, "model")
+		m := *models[name]
+		m.AnswerLength = rapid.IntRange(12, 24).Draw(t, "usual length")
+		r := unmask.Request{
+			Overrides: rapid.SampledFrom(growingRecipes[name]).Draw(t, "recipe"),
+			Seed:      rapid.Uint64Range(1, 9).Draw(t, "seed"),
+		}
+		if r.Overrides["sampler"] == "daedal(start=8)" { // it takes no grammar
+			r.Overrides = growingRecipes[name][0]
+		}
+		isWhole := func(text string) bool { return json.Valid([]byte(text)) }
+		if name == "demo-chat" {
+			r.Messages = []byte(`[{"role":"user","content":"Tell me about Lily."}]`)
+			r.Schema = []byte(`{"type":"array","items":{"type":"string","maxLength":40},"maxItems":3}`)
+			bias := rapid.SampledFrom([]int{0, -4, -30}).Draw(t, "bias of quotes")
+			r.Bias = []string{fmt.Sprintf("%s=%d", quotes, bias)}
+		} else {
+			r.Tokens = []int32{4, 7, 5}
+			r.Regex = rapid.SampledFrom([]string{"(ab)+", "a(a| b){3,}b", "(a|b){2,16}"}).Draw(t, "regex")
+			isWhole = regexp.MustCompile("^a bb(" + r.Regex + ")$").MatchString // behind the prompt
+			ends := rapid.SampledFrom([]int{0, -4, -30}).Draw(t, "bias of ends")
+			r.Bias = []string{fmt.Sprintf("1,2,3=%d", ends)}
+		}
+
+		free := r
+		free.MaxTokens = 200
+		unbounded := runAnswer(t, &m, free)
+		r.MaxTokens = rapid.IntRange(m.AnswerLength, 90).Draw(t, "bound")
+		bounded := runAnswer(t, &m, r)
+		require.LessOrEqual(t, len(bounded.filled), r.MaxTokens)
+		require.True(t, isWhole(bounded.text), bounded.text)
+		require.True(t, isWhole(unbounded.text), unbounded.text)
+		require.Equal(t, "stop", bounded.finish)
+		if len(unbounded.filled) == m.AnswerLength {
+			fitted++
+			require.Equal(t, unbounded, bounded)
+		} else if r.MaxTokens > m.AnswerLength+8 {
+			grown++
+			require.Greater(t, len(bounded.filled), m.AnswerLength)
+		}
+	})
+	require.Positive(t, fitted)
+	require.Positive(t, grown)
+}
+
+// tokensWith returns the ids of the tokens whose texts have a part, as a list of a bias.
+func tokensWith(m *unmask.Model, part string) string {
+	var ids []string
+	for id := range m.Spec().Outcomes {
+		if text, _ := m.Text.Token(int32(id)); strings.Contains(text, part) {
+			ids = append(ids, strconv.Itoa(id))
+		}
+	}
+	return strings.Join(ids, ",")
 }
 
 // hasEndToken reports whether some tokens have one that ends a text of the model.

@@ -176,11 +176,11 @@ func (m *Model) canvasForGrammar(q *generate.Request, r *Request) int {
 	return canvas
 }
 
-// setGrowth lets an answer grow where it has no end on its first positions. Under a grammar it
-// does not: what is drawn there is always a whole text.
+// setGrowth lets an answer grow where it has no end on its first positions, or does not fit on
+// them.
 func (m *Model) setGrowth(q *generate.Request, r *Request) {
 	spec := m.Spec()
-	if m.Text == nil || r.Infill != "" || r.isWhole(spec) || !m.mayGrow(r) || q.Language != nil {
+	if m.Text == nil || r.Infill != "" || r.isWhole(spec) || !m.mayGrow(r) {
 		return
 	}
 	from, to := maskedSpan(q.Known, spec.Mask)
@@ -192,6 +192,10 @@ func (m *Model) setGrowth(q *generate.Request, r *Request) {
 		return
 	}
 	q.MaxLength = longest
+	if r.Grammar.EndsItself() {
+		q.HasEnd = func([]int32) bool { return true }
+		return
+	}
 	request := *r
 	answer := m.AnswerOf(&request, q)
 	q.HasEnd = func(tokens []int32) bool { return answer.Render(tokens).Finish == "stop" }

@@ -26,6 +26,10 @@ type Language struct {
 	FirstPosition int
 	EndPosition   int
 
+	// Beyond is the number of positions behind EndPosition, not laid out yet, on which a text goes on
+	// that has not ended there and can end on them. 0 means that all of it stands before EndPosition.
+	Beyond int
+
 	// Choices are the texts of a language that is a list; nil for any other.
 	Choices *Choices
 
@@ -36,6 +40,25 @@ type Language struct {
 
 // positions returns how many positions the language has.
 func (l *Language) positions() int { return l.EndPosition - l.FirstPosition }
+
+// mayStop reports whether what stands before EndPosition may stop in a state.
+func (l *Language) mayStop(state int32) bool {
+	rest := int(l.MinTokens[state])
+	return rest <= l.Beyond && (rest > 0) == (l.Beyond > 0)
+}
+
+// ShortestRest returns how many tokens a text still needs after those of the language's positions,
+// -1 where these are none of a text: masked ones, or ones that the language forbids.
+func (l *Language) ShortestRest(tokens []int32) int {
+	state := l.Start
+	for _, token := range tokens[l.FirstPosition:l.EndPosition] {
+		state = l.Next(state, token)
+		if state < 0 {
+			return -1
+		}
+	}
+	return int(l.MinTokens[state])
+}
 
 // Bytes returns about how much memory the language holds.
 func (l *Language) Bytes() int {
@@ -102,7 +125,7 @@ func (l *Language) Check(tokens []int32, mask int32) error {
 func (l *Language) completes(tokens []int32, mask int32) bool {
 	var c Chain
 	c.begin(l, tokens, mask)
-	return c.findStates(false) && slices.ContainsFunc(c.states[len(tokens)], l.Accepts)
+	return c.findStates(false) && slices.ContainsFunc(c.states[len(tokens)], l.mayStop)
 }
 
 // Evidence is what is known of a position's marginal: for each class of tokens, [classes], the sum
@@ -165,11 +188,22 @@ func (c *Chain) begin(l *Language, tokens []int32, mask int32) {
 // there, all states from which a sequence can be completed count alike. It reports whether there is
 // a sequence.
 func (c *Chain) computeSums(l *Language, tokens []int32, mask int32, evidence []*Evidence) bool {
+	c.backward = resizeRows(c.backward, len(tokens)+1)
+	if !c.readEvidence(l, tokens, mask, evidence) {
+		return false
+	}
+	c.computeBackward()
+	c.restartForward()
+	return len(c.states[0]) > 0
+}
+
+// readEvidence sets what the sums are computed from: the tokens, the evidence and the states. It
+// reports whether there is a state at each position.
+func (c *Chain) readEvidence(l *Language, tokens []int32, mask int32, evidence []*Evidence) bool {
 	n := len(tokens)
 	c.begin(l, tokens, mask)
 	c.sets = resizeRows(c.sets, n)
 	c.tops = resizeRows(c.tops, n)
-	c.backward = resizeRows(c.backward, n+1)
 	for i := range n {
 		c.sets[i] = c.sets[i][:0]
 		c.tops[i] = c.tops[i][:0]
@@ -177,12 +211,7 @@ func (c *Chain) computeSums(l *Language, tokens []int32, mask int32, evidence []
 			c.setProbabilities(i, evidence[i])
 		}
 	}
-	if !c.findStates(true) {
-		return false
-	}
-	c.computeBackward()
-	c.restartForward()
-	return len(c.states[0]) > 0
+	return c.findStates(true)
 }
 
 // bytes returns about how much memory the sums hold.
@@ -270,7 +299,7 @@ func (c *Chain) findStates(keepAll bool) bool {
 			c.visitEdges(i, state, func(e grammar.TokenEdge) {
 				// Until the end of this method indexOf marks the states that next has.
 				isNew := c.indexOf[e.To] != int32(i)
-				if isNew && int(c.l.MinTokens[e.To]) <= n-i-1 {
+				if isNew && int(c.l.MinTokens[e.To]) <= n-i-1+c.l.Beyond {
 					c.indexOf[e.To] = int32(i)
 					next = append(next, e.To)
 				}
@@ -306,7 +335,7 @@ func (c *Chain) computeBackward() {
 	c.backward[n] = c.backward[n][:0]
 	accepting := c.states[n][:0]
 	for _, state := range c.states[n] {
-		if c.l.Accepts(state) {
+		if c.l.mayStop(state) {
 			accepting = append(accepting, state)
 			c.backward[n] = append(c.backward[n], 1)
 		}

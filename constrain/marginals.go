@@ -197,14 +197,14 @@ type Marginals struct {
 
 	// weights is the memory of draws, [rows][Outcomes].
 	weights []float64
+
+	// fit is the memory of FitProbability.
+	fit Chain
 }
 
 // chain returns the chain of a sequence for a power, with its sums.
 func (m *Marginals) chain(index int, power float64) (*poweredChain, error) {
 	q := m.Sequence(index)
-	if q.Sums == nil {
-		q.Sums = new(SumCache)
-	}
 	w := q.withPower(power)
 	w.idle = 0
 	if !w.isRead {
@@ -229,6 +229,9 @@ func (m *Marginals) chain(index int, power float64) (*poweredChain, error) {
 
 // withPower returns the sequence's chain for a power, a new one if there is none.
 func (q *Sequence) withPower(power float64) *poweredChain {
+	if q.Sums == nil {
+		q.Sums = new(SumCache)
+	}
 	for _, w := range q.powers {
 		if w.power == power {
 			return w

@@ -15,7 +15,8 @@ import (
 // loops and samplers do not know about it. Steps go on counting: no random number is drawn twice.
 //
 // A rule that goes in blocks grows by a block instead. A samplers.Resizer finds its length itself,
-// up to the same bound.
+// up to the same bound. The text of a language fits on its canvas unless letTextsGrow finds that it
+// most probably does not; then it ends on a later one.
 
 // maxLength returns the most positions that the sequence may have.
 func (r *Request) maxLength() int { return max(r.Length, r.MaxLength) }
@@ -72,9 +73,12 @@ func (c canvas) stepsFor(r Recipe, masks int) int {
 // mayGrow reports whether a member that is done gets another canvas.
 func (m *member) mayGrow() bool {
 	length := len(m.Sequence.Tokens)
-	if m.Err != nil || length >= m.MaxLength || m.HasEnd == nil || m.Language != nil ||
-		m.maskedLeft > 0 || len(m.free) == 0 || m.findsLength {
+	if m.Err != nil || length >= m.MaxLength || m.HasEnd == nil || m.maskedLeft > 0 ||
+		len(m.free) == 0 || m.findsLength {
 		return false
+	}
+	if m.mayTextGrow() && m.shortestRest() > 0 {
+		return true
 	}
 	for _, p := range m.free {
 		token := m.Tokens[p]
@@ -87,12 +91,14 @@ func (m *member) mayGrow() bool {
 
 // nextMasks returns how many masks a member's next canvas has.
 func (m *member) nextMasks() int {
-	return min(m.canvas.growth, m.MaxLength-len(m.Sequence.Tokens))
+	masks := max(m.canvas.growth, m.shortestRest())
+	return min(masks, m.MaxLength-len(m.Sequence.Tokens))
 }
 
-// isGrowthAdmitted asks whoever runs the pool whether there is time for another canvas.
+// isGrowthAdmitted asks whoever runs the pool whether there is time for another canvas. Where a
+// text of a language stopped within, that was asked before.
 func (m *member) isGrowthAdmitted() bool {
-	if m.AdmitGrowth == nil {
+	if m.AdmitGrowth == nil || m.maskedLeft == 0 && m.growthAsked && m.shortestRest() > 0 {
 		return true
 	}
 	masks := m.nextMasks()
@@ -107,6 +113,11 @@ func (p *Pool) growCanvas(m *member) error {
 	r.Known = slices.Concat(m.Sequence.Tokens, slices.Repeat([]int32{m.mask}, masks))
 	r.Length = len(r.Known)
 	r.Steps = m.canvas.stepsFor(r.Recipe, masks)
+	if r.Language != nil {
+		longer := *r.Language
+		longer.EndPosition = r.Length
+		r.Language = &longer
+	}
 	t, err := p.newTask(r)
 	if err != nil {
 		return fmt.Errorf("generate: sequence %d: %d more positions: %w", m.Index, masks, err)
@@ -121,6 +132,8 @@ func (p *Pool) growCanvas(m *member) error {
 
 	start := t.initial.startTokens
 	m.Tokens = append(m.Tokens[:0], start...)
+	m.growthAsked = false
+	m.restartGrammar(&p.sums)
 	m.past = append(slices.Clone(m.past[:length]), make([]float64, len(start)-length)...)
 	m.cached = m.cached[:0]
 	m.Sequence.Tokens = m.Tokens[:t.Length:t.Length]

@@ -66,6 +66,17 @@ func (m *member) newGrammarState(sums *constrain.SumCache) *constrain.Sequence {
 	return &constrain.Sequence{Language: m.Language, Mask: m.mask, Sums: sums}
 }
 
+// restartGrammar begins anew with the member's language, on a canvas that has grown.
+func (m *member) restartGrammar(sums *constrain.SumCache) {
+	before := m.grammarState
+	if before == nil {
+		return
+	}
+	before.Close()
+	m.grammarState = m.newGrammarState(sums)
+	m.grammarState.FilterOverruled = before.FilterOverruled
+}
+
 // addGrammarRows adds the masked positions of a member's language that the pass computes. Unlike a
 // sampler, a language reads also those that may not open in this step: what fits at one position
 // depends on what is probable at all others.
@@ -102,6 +113,48 @@ func (p *Pool) observePass() {
 			m.grammarState.BeginPass(tokens, p.computedPositions(i))
 		}
 	}
+}
+
+// letTextsGrow lets the texts of languages go on behind their canvas where, by the latest pass, it
+// is more probable that they do not fit on it, and there is room and time for that. Such a text is
+// longer than the canvas, and has a state at its end from which what is left to MaxLength is
+// enough. All others fit, so that a text which does is the same whatever the bound.
+func (p *Pool) letTextsGrow(group []*member) error {
+	for _, m := range group {
+		if m.growthAsked || !m.mayTextGrow() {
+			continue
+		}
+		p.marginalsOf(m) // prepares p.constrained
+		fit, err := p.constrained.FitProbability(m.step.batchIndex)
+		if err != nil {
+			return err
+		}
+		if fit >= 0.5 {
+			continue
+		}
+		m.growthAsked = true
+		if m.isGrowthAdmitted() {
+			m.grammarState.GoOn(m.MaxLength - len(m.Sequence.Tokens))
+		}
+	}
+	return nil
+}
+
+// mayTextGrow reports whether the text of a member's language may be longer than its canvas.
+func (m *member) mayTextGrow() bool {
+	l := m.Language
+	length := len(m.Sequence.Tokens)
+	return l != nil && l.Choices == nil && l.EndPosition == length && m.HasEnd != nil &&
+		length < m.MaxLength
+}
+
+// shortestRest returns how many tokens the text of the member's language still needs, 0 without a
+// language.
+func (m *member) shortestRest() int {
+	if m.Language == nil {
+		return 0
+	}
+	return max(0, m.Language.ShortestRest(m.Tokens))
 }
 
 // computedPositions returns the positions that the latest pass computes of a sequence in it.

@@ -45,6 +45,10 @@ type member struct {
 	// stepsBefore counts the steps made on the canvases before the present one.
 	stepsBefore int
 
+	// growthAsked means that the text of a language did not fit on the present canvas, so that it was
+	// asked whether there is time for another one.
+	growthAsked bool
+
 	// needsStep makes the member take another step even if nothing is masked. Its loop sets it.
 	needsStep bool
 

@@ -58,6 +58,9 @@ func (p *Pool) runPass(group []*member) error {
 	}
 	p.setMarginals(b, marginals)
 	p.observePass()
+	if err := p.letTextsGrow(group); err != nil {
+		return err
+	}
 	for _, m := range group {
 		m.loop.recordPass()
 		if l, ok := m.loop.(*specLoop); ok && m.step.skipsSampler {

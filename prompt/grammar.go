@@ -47,6 +47,12 @@ func (g *Grammar) IsZero() bool {
 	return len(g.formFields()) == 0 && len(g.Avoid) == 0 && g.Recursion == 0
 }
 
+// EndsItself reports whether a text of the grammar that is whole has ended. What only avoids
+// something goes on, as any text does, and so does a text that may also have calls.
+func (g *Grammar) EndsItself() bool {
+	return len(g.formFields()) > 0 && (g.Calls == nil || !g.Calls.Text)
+}
+
 // formFields returns the names of the set fields among those of which only one may be set.
 func (g *Grammar) formFields() []string {
 	var names []string

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,6 +93,50 @@ func TestBoundsOnEveryRoute(t *testing.T) {
 		}
 	}
 	require.Contains(t, lengths, 30) // by a block that has no room for all of it
+}
+
+// An object that needs 300 tokens has them under a bound that no answer reaches, also where the
+// usual length is shorter: because no text of its schema is, or because the model goes on.
+func TestLongObjectsUnderABound(t *testing.T) {
+	url := shortTalker(t, unmask.ReplyLength)
+	word := strings.Repeat("Zq", 75)
+	needed := fmt.Sprintf(`{"type":"object","properties":{"a":{"const":%q},"b":{"const":%q}},
+		"required":["a","b"],"additionalProperties":false}`, word, word)
+	wordy := `{"type":"object","required":["a","b","c"],"additionalProperties":false,"properties":{
+		"a":{"type":"string","maxLength":480},"b":{"type":"string","maxLength":480},
+		"c":{"type":"string","maxLength":480}}}`
+	quotes := map[string]int{} // tokens that end a string are as good as impossible
+	m, err := unmask.LoadFS(demo.Chat(), "chat", unmask.Options{})
+	require.NoError(t, err)
+	for id := range int32(m.Spec().Outcomes) {
+		if token, _ := m.Text.Token(id); strings.Contains(token, `"`) {
+			quotes[fmt.Sprint(id)] = -100
+		}
+	}
+	for name, schema := range map[string]string{"needed": needed, "wordy": wordy} {
+		for _, isStream := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, isStream), func(t *testing.T) {
+				body := map[string]any{"model": "chat", "messages": user("Tell me about Lily."), "seed": 3,
+					"max_tokens": 4096, "response_format": map[string]any{"type": "json_schema",
+						"json_schema": map[string]any{"name": "a", "schema": json.RawMessage(schema)}}}
+				if name == "wordy" {
+					body["logit_bias"] = quotes
+				}
+				a := apis["chat"]
+				var said told
+				if isStream {
+					said = a.stream(t, url+a.path, jsonOf(a.body(body)))
+				} else {
+					status, _, data := post(t, url+a.path, jsonOf(notStreamedBody(a, body)))
+					require.Equal(t, 200, status, "%s", data)
+					said = a.whole(t, data)
+				}
+				require.True(t, json.Valid([]byte(said.Text)), said.Text)
+				require.Equal(t, "stop", said.Finish)
+				require.Greater(t, said.Tokens[1], 300)
+			})
+		}
+	}
 }
 
 // notStreamedBody returns the body of a request that is answered at once.
