@@ -187,7 +187,8 @@ func TestVersionsOfGenMol(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "amused(noise=0.3) steps=256 temperature=1", second.Recipe)
 	require.Equal(t, second.Spec().Length(), second.Spec().DefaultLength(), "60 have no room in 48")
-	require.Empty(t, second.Info.Notes)
+	require.Equal(t, []string{"model_v2.ckpt: weights ema, the averaged ones in ema.shadow_params; " +
+		"weights raw takes the others"}, second.Info.Notes)
 	require.Empty(t, second.Info.Unused)
 }
 
