@@ -44,6 +44,9 @@ type Answer struct {
 	// startLength is the number of positions at the start. A sequence may grow.
 	startLength int
 
+	// textEnd is the position behind the text at the start. The model's Tail follows it, or nothing.
+	textEnd int
+
 	// maxHole is the number of positions that the model may make of a hole; 0: it does not decide
 	// the length.
 	maxHole int
@@ -72,7 +75,8 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 		a.startLength = len(q.Known)
 		a.From, a.To = maskedSpan(q.Known, spec.Mask)
 	}
-	a.Until = a.startLength
+	a.textEnd = a.startLength - spec.TailCount(q.Known)
+	a.Until = a.textEnd
 
 	a.promptFrom = len(spec.BeforeText)
 	if r.Prompt != "" {
@@ -88,8 +92,7 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 		}
 	}
 
-	isLast := a.To == a.startLength-len(spec.AfterText) ||
-		r.Messages != nil && a.To == a.startLength
+	isLast := a.To == a.textEnd-len(spec.AfterText) || r.Messages != nil && a.To == a.textEnd
 	if len(a.EndTokens) == 0 && r.Infill == "" && isLast {
 		a.EndTokens = spec.EndTokens
 	}
@@ -154,7 +157,7 @@ func (a *Answer) HidePrompt() {
 // around the prompt's text is not shown before it.
 func (a *Answer) ShowPrompt() {
 	a.Show = a.promptFrom
-	a.Until = a.startLength
+	a.Until = a.textEnd
 }
 
 // Rendered is the text of a sequence, finished or not. Masked positions are shown as [prompt.Hole].

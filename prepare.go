@@ -184,10 +184,11 @@ func (m *Model) setGrowth(q *generate.Request, r *Request) {
 		return
 	}
 	from, to := maskedSpan(q.Known, spec.Mask)
-	if from == to || to != len(q.Known) { // something is known behind the answer
+	tail := spec.TailCount(q.Known)
+	if from == to || to != len(q.Known)-tail { // something is known behind the answer
 		return
 	}
-	longest := min(from+m.answerBound(r), spec.Length())
+	longest := min(from+m.answerBound(r)+tail, spec.Length())
 	if longest <= len(q.Known) {
 		return
 	}
@@ -461,6 +462,8 @@ func (m *Model) textTokens(r *Request) (tokens, endTokens []int32, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	tail := m.Spec().TailBehind(slices.Concat(known, after))
+	after = slices.Concat(after, tail)
 
 	room := prompt.Room{
 		Field:  field,

@@ -154,10 +154,14 @@ type Chain struct {
 	sets [][]float64
 	tops [][]float64
 
+	// hasAlternatives says that states has also those to and from which other tokens than the known
+	// ones lead, so that Coefficients may be asked for known positions.
+	hasAlternatives bool
+
 	// states are those before each position, [positions+1], from which the end can be reached.
 	states [][]int32
 
-	// backward is B for each of states, [positions+1][states].
+	// backward is B for each of states, [positions+1][states]; 0 where alternatives alone lead on.
 	backward [][]float64
 
 	// indexOf is the index of each of the automaton's states in the states of the position at hand,
@@ -270,6 +274,17 @@ func (c *Chain) visitEdges(i int, state int32, f func(e grammar.TokenEdge)) {
 	}
 }
 
+// visitReaching is visitEdges, at a known position with the edges of other tokens where they count.
+func (c *Chain) visitReaching(i int, state int32, f func(e grammar.TokenEdge)) {
+	if !c.hasAlternatives {
+		c.visitEdges(i, state, f)
+		return
+	}
+	for _, e := range c.l.Out(state) {
+		f(e)
+	}
+}
+
 // visitLiveEdges calls f for each edge at a position by which the end can be reached, with the
 // indexes of the states before and after it.
 func (c *Chain) visitLiveEdges(i int, f func(e grammar.TokenEdge, from int, to int32)) {
@@ -296,7 +311,7 @@ func (c *Chain) findStates(keepAll bool) bool {
 		}
 		next := c.states[i+1][:0]
 		for _, state := range c.states[i] {
-			c.visitEdges(i, state, func(e grammar.TokenEdge) {
+			c.visitReaching(i, state, func(e grammar.TokenEdge) {
 				// Until the end of this method indexOf marks the states that next has.
 				isNew := c.indexOf[e.To] != int32(i)
 				if isNew && int(c.l.MinTokens[e.To]) <= n-i-1+c.l.Beyond {
@@ -349,7 +364,7 @@ func (c *Chain) computeBackward() {
 		largest := 0.0
 		for _, state := range c.states[i] {
 			sum, isLive := c.backwardSum(i, state)
-			if isLive {
+			if isLive || c.hasAlternatives {
 				live = append(live, state)
 				sums = append(sums, sum)
 				largest = max(largest, sum)
@@ -357,7 +372,11 @@ func (c *Chain) computeBackward() {
 		}
 		c.clearIndexes(i + 1)
 		c.states[i] = live
-		c.backward[i] = scaleSums(sums, largest)
+		if c.hasAlternatives {
+			c.backward[i] = scaleReached(sums, largest)
+		} else {
+			c.backward[i] = scaleSums(sums, largest)
+		}
 	}
 }
 
@@ -368,7 +387,7 @@ func (c *Chain) backwardSum(i int, state int32) (sum float64, isLive bool) {
 	isUnknown := c.tokens[i] == c.mask && len(c.sets[i]) == 0
 	c.visitEdges(i, state, func(e grammar.TokenEdge) {
 		to := c.indexOf[e.To]
-		if to < 0 {
+		if to < 0 || after[to] == 0 {
 			return
 		}
 		isLive = true
@@ -456,7 +475,7 @@ func (c *Chain) sumsAfterToken(i int, token int32, before, out []float64) []floa
 	return scaleReached(next, largest)
 }
 
-// scaleReached is scaleSums for sums of which 0 means that a state is not reached.
+// scaleReached is scaleSums for sums of which 0 means that no tokens lead to a state, or from it.
 func scaleReached(x []float64, largest float64) []float64 {
 	for i := range x {
 		if x[i] > 0 {
@@ -468,7 +487,8 @@ func scaleReached(x []float64, largest float64) []float64 {
 
 // Coefficients sets out [classes] to what p_i(v) is multiplied by in the marginal at position i, up
 // to a common factor: the sums of F_i(s) B_(i+1)(t) over edges that read the class. At a position
-// whose token is known it is what any token in its place would have, with the others as they are.
+// whose token is known it is what any token in its place would have, with the others as they are; a
+// chain without alternatives has only those tokens there that lead to the same states.
 func (c *Chain) Coefficients(i int, out []float64) []float64 {
 	c.seekForward(i)
 	return c.coefficientsFrom(i, c.forward, out)
@@ -485,7 +505,7 @@ func (c *Chain) coefficientsFrom(i int, before, out []float64) []float64 {
 			continue
 		}
 		for _, e := range c.l.Out(state) {
-			if to := c.indexOf[e.To]; to >= 0 {
+			if to := c.indexOf[e.To]; to >= 0 && c.backward[i+1][to] > 0 {
 				sets[e.Set] += max(before[from]*c.backward[i+1][to], minSum)
 				largest = max(largest, sets[e.Set])
 			}

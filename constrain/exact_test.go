@@ -121,6 +121,87 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
+// At a known position, other tokens are weighed by the texts with them in its place and all other
+// known tokens as they are.
+func TestKnownPositionsAreWeighedByEnumeration(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const tokens, length = 3, 5
+		expression := rapid.SampledFrom(expressions).Draw(t, "expression")
+		l := language(t, expression, tokens, length)
+		known := make([]int32, length)
+		evidence := make([]*constrain.Evidence, length)
+		for i := range known {
+			known[i] = rapid.Int32Range(0, tokens).Draw(t, "token") // tokens is the mask
+			e := &constrain.Evidence{Sum: make([]float64, l.ClassCount), Top: make([]float64, l.ClassCount)}
+			for v := range tokens {
+				if k := l.Class[v]; k >= 0 {
+					p := rapid.Float64Range(1e-3, 1).Draw(t, "p")
+					e.Sum[k] += p
+					e.Top[k] = max(e.Top[k], p)
+				}
+			}
+			evidence[i] = e
+		}
+		if l.Check(known, tokens) != nil {
+			return
+		}
+		c := constrain.NewChainWithAlternatives(l, known, tokens, evidence)
+		for i := range length {
+			if known[i] == tokens {
+				continue
+			}
+			want := make([]float64, tokens)
+			each(tokens, length, func(text []int32) {
+				weight := 1.0
+				for j, v := range text {
+					switch {
+					case j == i:
+					case known[j] == tokens && l.Class[v] >= 0:
+						weight *= evidence[j].Sum[l.Class[v]] / float64(classSize(l, l.Class[v]))
+					case known[j] != v:
+						return
+					}
+				}
+				if accepts(l, text) {
+					want[text[i]] += weight
+				}
+			})
+			got := make([]float64, tokens)
+			coefficients := c.Coefficients(i, nil)
+			for v := range tokens {
+				if k := l.Class[v]; k >= 0 {
+					got[v] = coefficients[k]
+				}
+			}
+			require.InDeltaSlice(t, normalized(want), normalized(got), 1e-12,
+				"%s %v at %d", expression, known, i)
+		}
+	})
+}
+
+// classSize returns how many tokens a class has.
+func classSize(l *constrain.Language, class int32) (n int) {
+	for _, k := range l.Class {
+		if k == class {
+			n++
+		}
+	}
+	return n
+}
+
+// normalized returns weights divided by their sum.
+func normalized(weights []float64) []float64 {
+	whole := 0.0
+	for _, w := range weights {
+		whole += w
+	}
+	out := make([]float64, len(weights))
+	for i, w := range weights {
+		out[i] = w / whole
+	}
+	return out
+}
+
 func TestMarginalsAreTheConditionalLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const tokens, length = 3, 6

@@ -37,6 +37,9 @@ type Sequence struct {
 type poweredChain struct {
 	power float64
 
+	// hasAlternatives is the chain's. A chain without is smaller, and all that masked positions need.
+	hasAlternatives bool
+
 	// idle counts the steps since it was used.
 	idle int
 
@@ -202,42 +205,54 @@ type Marginals struct {
 	fit Chain
 }
 
-// chain returns the chain of a sequence for a power, with its sums.
-func (m *Marginals) chain(index int, power float64) (*poweredChain, error) {
+// chain returns the chain of a sequence for a power, with its sums: at a position of the language
+// that is masked or, with alternatives, known.
+func (m *Marginals) chain(index, position int, power float64) (*poweredChain, error) {
 	q := m.Sequence(index)
-	w := q.withPower(power)
+	w := q.chainOf(power, false)
 	w.idle = 0
 	if !w.isRead {
 		if err := m.readEvidence(q, index, w); err != nil {
 			return nil, err
 		}
 	}
+	if q.tokens[position] != q.Mask {
+		evidence := w.evidence
+		w = q.chainOf(power, true)
+		w.idle = 0
+		w.evidence = evidence
+	}
 	if w.chain != nil {
 		return w, nil
 	}
 
 	w.chain = q.Sums.allot(w)
+	w.chain.hasAlternatives = w.hasAlternatives
 	if !w.chain.computeSums(q.Language, q.tokens, q.Mask, w.evidence) {
 		q.Sums.drop(w)
 		return nil, &model.RowError{Row: int32(index * m.Length), Err: errNone}
 	}
-	if q.Language.Choices != nil && q.Choices == nil && power == 1 {
+	if q.Language.Choices != nil && q.Choices == nil && power == 1 && !w.hasAlternatives {
 		q.Choices = w.chain.choiceProbabilities()
 	}
 	return w, nil
 }
 
-// withPower returns the sequence's chain for a power, a new one if there is none.
-func (q *Sequence) withPower(power float64) *poweredChain {
+// chainOf returns the sequence's chain for a power, a new one if there is none. One with
+// alternatives reads the evidence of the other.
+func (q *Sequence) chainOf(power float64, hasAlternatives bool) *poweredChain {
 	if q.Sums == nil {
 		q.Sums = new(SumCache)
 	}
 	for _, w := range q.powers {
-		if w.power == power {
+		if w.power == power && w.hasAlternatives == hasAlternatives {
 			return w
 		}
 	}
-	w := &poweredChain{power: power, evidence: make([]*Evidence, len(q.tokens))}
+	w := &poweredChain{power: power, hasAlternatives: hasAlternatives}
+	if !hasAlternatives {
+		w.evidence = make([]*Evidence, len(q.tokens))
+	}
 	q.powers = append(q.powers, w)
 	return w
 }
@@ -358,18 +373,44 @@ func (m *Marginals) visitUntil(rows []int32, indexes []int,
 	return gaveWay, nil
 }
 
-// logCoefficients returns the logarithms of the coefficients of rows' classes, nil for a row
-// outside of its language. Rows are computed in ascending order, in which forward sums go on.
-func (m *Marginals) logCoefficients(rows []int32) ([][]float64, error) {
+// isKnown reports whether a row is a position of its language whose token is known.
+func (m *Marginals) isKnown(row int32) bool {
+	index, position, inside := m.locate(row)
+	if !inside {
+		return false
+	}
+	q := m.Sequence(index)
+	return q.tokens[position] != q.Mask
+}
+
+// orderOf returns the indexes of rows in the order in which they are computed: by sequence, the
+// masked ones first, because known ones have a chain of their own and there may be no room for
+// both, and from left to right, in which forward sums go on.
+func (m *Marginals) orderOf(rows []int32) []int {
+	known := make([]int, len(rows)) // 1 for a row that is known
+	for i, row := range rows {
+		if m.isKnown(row) {
+			known[i] = 1
+		}
+	}
 	order := model.Indexes(0, len(rows))
-	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(rows[i], rows[j]) })
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(rows[i]/int32(m.Length), rows[j]/int32(m.Length)),
+			cmp.Compare(known[i], known[j]), cmp.Compare(rows[i], rows[j]))
+	})
+	return order
+}
+
+// logCoefficients returns the logarithms of the coefficients of rows' classes, nil for a row
+// outside of its language.
+func (m *Marginals) logCoefficients(rows []int32) ([][]float64, error) {
 	list := make([][]float64, len(rows))
-	for _, i := range order {
+	for _, i := range m.orderOf(rows) {
 		index, position, inside := m.locate(rows[i])
 		if !inside {
 			continue
 		}
-		w, err := m.chain(index, 1)
+		w, err := m.chain(index, position, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -442,7 +483,10 @@ func (m *Marginals) bestTokens(rows, tokens []int32) error {
 		if !inside {
 			continue
 		}
-		w, err := m.chain(index, 1)
+		if m.isKnown(r) {
+			continue
+		}
+		w, err := m.chain(index, position, 1)
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ const anyLength = 1 << 30
 // It does not depend on how many positions may follow.
 func (m *Marginals) FitProbability(index int) (float64, error) {
 	q := m.Sequence(index)
-	w := q.withPower(1)
+	w := q.chainOf(1, false)
 	w.idle = 0
 	if !w.isRead {
 		if err := m.readEvidence(q, index, w); err != nil {

@@ -19,20 +19,34 @@ const maxWeights = 1 << 21
 // and the rows before it, summed over what all other positions may become. So what is drawn can be
 // completed later. A token is found in order of ids, as without a language: neither how the
 // language divides the vocabulary nor which automaton stands for it shows in what is drawn.
+//
+// At a row whose token is known, another one is drawn that could stand in its place, given all that
+// is known; two such rows do not know of each other.
 func (m *Marginals) Sample(rows []int32, d *model.Draw) error {
 	tokens := slices.Repeat([]int32{-1}, len(rows))
-	masked := m.listMasked(rows, d)
+	power := cmp.Or(d.Power, 1)
+	inside := slices.DeleteFunc(m.orderOf(rows), func(i int) bool {
+		_, _, inside := m.locate(rows[i])
+		return !inside
+	})
 	var s sequenceDraw
 	perCall := max(1, maxWeights/m.Outcomes)
-	for part := range slices.Chunk(masked, perCall) {
-		power := cmp.Or(d.Power, 1)
+	for part := range slices.Chunk(inside, perCall) {
 		if err := m.readWeights(rows, part, power); err != nil {
 			return err
 		}
 		for j, i := range part {
+			if m.isKnown(rows[i]) {
+				token, err := m.redrawRow(rows[i], m.weightsOf(j), power, d.Uniform[i])
+				if err != nil {
+					return err
+				}
+				tokens[i] = token
+				continue
+			}
 			index, position, _ := m.locate(rows[i])
 			if s.chain == nil || s.index != index {
-				w, err := m.chain(index, power)
+				w, err := m.chain(index, position, power)
 				if err != nil {
 					return err
 				}
@@ -50,23 +64,20 @@ func (m *Marginals) Sample(rows []int32, d *model.Draw) error {
 	return m.finishDraw(rows, tokens, d)
 }
 
-// listMasked returns the indexes of rows that are masked positions of languages, in ascending order
-// of rows. The token of an open position stays.
-func (m *Marginals) listMasked(rows []int32, d *model.Draw) (masked []int) {
-	for i, row := range rows {
-		index, position, inside := m.locate(row)
-		if !inside {
-			continue
-		}
-		q := m.Sequence(index)
-		if token := q.tokens[position]; token != q.Mask {
-			d.Token[i] = token
-			continue
-		}
-		masked = append(masked, i)
+// redrawRow draws a token that could stand at a row whose token is known. Where the filters leave
+// none, it is the one that is there.
+func (m *Marginals) redrawRow(row int32, weights []float64, power, uniform float64) (int32, error) {
+	index, position, _ := m.locate(row)
+	w, err := m.chain(index, position, power)
+	if err != nil {
+		return -1, err
 	}
-	slices.SortFunc(masked, func(i, j int) int { return cmp.Compare(rows[i], rows[j]) })
-	return masked
+	l := m.Sequence(index).Language
+	token := drawToken(weights, w.chain.Coefficients(position, nil), l.Class, uniform)
+	if token < 0 {
+		token = m.Sequence(index).tokens[position]
+	}
+	return token, nil
 }
 
 // readWeights sets weights to the probabilities p^power of the rows with some indexes, up to a

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"unmask/param"
@@ -105,17 +106,20 @@ func (m *member) isGrowthAdmitted() bool {
 	return m.AdmitGrowth(masks, m.canvas.stepsFor(m.Recipe, masks))
 }
 
-// growCanvas puts another canvas behind the sequence of a member that is done, which then is not.
+// growCanvas puts another canvas behind the sequence of a member that is done, or before its tail
+// (model.Spec.Tail). The member then is not done.
 func (p *Pool) growCanvas(m *member) error {
-	length := len(m.Sequence.Tokens)
+	tail := p.spec.TailCount(m.Request.Known)
+	end := len(m.Sequence.Tokens) - tail // of the answer
 	masks := m.nextMasks()
 	r := m.Request
-	r.Known = slices.Concat(m.Sequence.Tokens, slices.Repeat([]int32{m.mask}, masks))
+	r.Known = slices.Concat(m.Sequence.Tokens[:end], slices.Repeat([]int32{m.mask}, masks),
+		m.Sequence.Tokens[end:])
 	r.Length = len(r.Known)
 	r.Steps = m.canvas.stepsFor(r.Recipe, masks)
 	if r.Language != nil {
 		longer := *r.Language
-		longer.EndPosition = r.Length
+		longer.EndPosition = end + masks
 		r.Language = &longer
 	}
 	t, err := p.newTask(r)
@@ -134,7 +138,7 @@ func (p *Pool) growCanvas(m *member) error {
 	m.Tokens = append(m.Tokens[:0], start...)
 	m.growthAsked = false
 	m.restartGrammar(&p.sums)
-	m.past = append(slices.Clone(m.past[:length]), make([]float64, len(start)-length)...)
+	m.past = append(slices.Clone(m.past[:end]), make([]float64, len(start)-end)...)
 	m.cached = m.cached[:0]
 	m.Sequence.Tokens = m.Tokens[:t.Length:t.Length]
 	m.Sequence.Steps = m.N + t.maxSteps
@@ -144,13 +148,29 @@ func (p *Pool) growCanvas(m *member) error {
 	if t.stateful != nil {
 		m.samplerState = t.stateful.NewState(len(start))
 	}
-	m.Resized = append(m.Resized, Resize{Position: length, Into: masks})
+	m.reportCanvas(end, masks, tail)
 	m.Done = false
 	m.Finished = false
 	if m.Edit != nil {
 		m.Settled = 0
 	}
 	return nil
+}
+
+// reportCanvas adds to the step's report that masks stand at a position now. The first token of a
+// tail, which was there, moves behind them: a change of the length can only replace a position.
+func (m *member) reportCanvas(position, masks, tail int) {
+	if tail == 0 {
+		m.Resized = append(m.Resized, Resize{Position: position, Into: masks})
+		return
+	}
+	m.Resized = append(m.Resized, Resize{Position: position, Into: masks + 1})
+	moved := position + masks
+	m.Opened = append(m.Opened, OpenedPosition{
+		Position: moved,
+		Token:    m.Tokens[moved],
+		LogP:     math.NaN(),
+	})
 }
 
 // findsLength reports whether a recipe's sampler changes the length itself.

@@ -144,7 +144,8 @@ func (p *Pool) letTextsGrow(group []*member) error {
 func (m *member) mayTextGrow() bool {
 	l := m.Language
 	length := len(m.Sequence.Tokens)
-	return l != nil && l.Choices == nil && l.EndPosition == length && m.HasEnd != nil &&
+	end := length - m.network.spec.TailCount(m.Sequence.Tokens)
+	return l != nil && l.Choices == nil && l.EndPosition == end && m.HasEnd != nil &&
 		length < m.MaxLength
 }
 

@@ -61,6 +61,10 @@ type Spec struct {
 	BeforeText []int32
 	AfterText  []int32
 
+	// Tail are the tokens behind all that is filled, where a text is known before or after it. They
+	// take the last positions of its length, as in the authors' program, and are not shown.
+	Tail []int32
+
 	// Classes is the number of classes, 0..Classes-1; 0 means that the model is not
 	// class-conditional. Prompt means that sequences are conditioned on a prompt.
 	Classes int
@@ -119,6 +123,26 @@ func (s Spec) DefaultLength() int {
 
 // SpecialCount returns the number of tokens around every text.
 func (s Spec) SpecialCount() int { return len(s.BeforeText) + len(s.AfterText) }
+
+// TailBehind returns the tokens that stand at the end of a text of which some tokens are known,
+// masks among them: none where nothing is known.
+func (s Spec) TailBehind(known []int32) []int32 {
+	for _, token := range known {
+		if token != s.Mask {
+			return s.Tail
+		}
+	}
+	return nil
+}
+
+// TailCount returns how many of a sequence's last tokens are the model's Tail: all of it or none.
+func (s Spec) TailCount(tokens []int32) int {
+	from := len(tokens) - len(s.Tail)
+	if from < 0 || !slices.Equal(tokens[from:], s.Tail) {
+		return 0
+	}
+	return len(s.Tail)
+}
 
 // BlankTokens returns a sequence of so many positions of which nothing is known but the tokens
 // around every text; without room for a masked position between them it is masks alone.

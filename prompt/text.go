@@ -164,15 +164,17 @@ func (t *Text) InfillWith(encode Encoder, text string, length int) ([]int32, err
 		return nil, err
 	}
 	tokens = append(tokens, t.last...)
+	tail := t.spec.TailBehind(tokens)
+	taken := len(tokens) + len(tail)
 
-	if length == 0 && len(tokens) <= t.spec.Length() {
-		length = len(tokens)
+	if length == 0 && taken <= t.spec.Length() {
+		length = taken
 	}
-	masks, err := t.FillCount(Room{Field: "infill", Taken: len(tokens), Length: length})
+	masks, err := t.FillCount(Room{Field: "infill", Taken: taken, Length: length})
 	if err != nil {
 		return nil, err
 	}
-	return t.Surround(tokens, masks, nil), nil
+	return t.Surround(tokens, masks, tail), nil
 }
 
 // holeLength returns the number of masks of a hole, from what stands between its brackets.

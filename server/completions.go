@@ -233,7 +233,7 @@ func (s *Server) readPromptRequest(r *http.Request, f *fields, m *servedModel,
 		}
 		if i%set.n == 0 { // the prompt of n choices counts once
 			q.promptTokens += len(prepared.Known) - m.spec.CountMasked(prepared.Known) -
-				m.spec.SpecialCount()
+				m.spec.SpecialCount() - m.spec.TailCount(prepared.Known)
 		}
 		q.textForms = append(q.textForms, form)
 	}

@@ -122,7 +122,7 @@ func (m *servedModel) fitContext(r *unmask.Request, extra []string, before, afte
 	}
 	prefix := tokensOf("input_prefix", before)
 	suffix := tokensOf("input_suffix", after)
-	room := m.spec.Length() - maxTokens - m.spec.SpecialCount()
+	room := m.spec.Length() - maxTokens - m.spec.SpecialCount() - len(m.spec.Tail)
 	if room < 1 {
 		return false, rangeFault("n_predict", maxTokens, "less than the model's positions")
 	}

@@ -74,7 +74,8 @@ func (s *settings) readHoles(f *fields, m *servedModel) {
 		}
 		return
 	case parts != nil:
-		s.request.Tokens = readParts(f, f.parseList("parts", parts), m)
+		tokens := readParts(f, f.parseList("parts", parts), m)
+		s.request.Tokens = slices.Concat(tokens, m.spec.TailBehind(tokens))
 	default:
 		s.request.Tokens = readTokenIDs(f, "tokens", ids, m, true)
 	}

@@ -48,8 +48,10 @@ type Config struct {
 	// Growth has the tokens of holes that grow, which only DreamOn has.
 	Growth *model.Growth
 
-	// Before and After are the tokens around every text, see model.Spec.
+	// Before and After are the tokens around every text, and Tail those behind what is filled, see
+	// model.Spec.
 	Before, After []int32
+	Tail          []int32
 
 	Mask      int32
 	EndTokens []int32 // tokens that end a text
@@ -240,10 +242,34 @@ func readConfig(src *model.Source) (c Config, err error) {
 		c.After = []int32{c.Growth.Delete}
 	}
 
+	if k.padsTail {
+		c.Tail = f.readTail(c.Vocab)
+	}
+
 	c.Recipe = c.defaultRecipe()
 	f.checkConsistent(c)
 	c.Notes = f.listNotes()
 	return c, f.Err
+}
+
+// readTail returns the padding token behind a text, of a kind that has one there: that of
+// generation_config.json, else of config.json, else the kind's, or token 0 where the vocabulary
+// does not have that one.
+func (f *file) readTail(rows int) []int32 {
+	const key = "pad_token_id"
+	generation := &file{Values: model.Values{Path: "generation_config.json", Keys: f.generation}}
+	ids := generation.readIDs(key, rows)
+	f.Err = cmp.Or(f.Err, generation.Err)
+	if len(ids) == 0 {
+		ids = f.readIDs(key, rows)
+	}
+	switch {
+	case len(ids) > 0:
+		return ids[:1]
+	case int(f.kind.padID) < rows:
+		return []int32{f.kind.padID}
+	}
+	return []int32{0}
 }
 
 // findToken returns the id of a token of the vocabulary by its text. It looks into the small files

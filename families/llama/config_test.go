@@ -247,6 +247,34 @@ func TestEnds(t *testing.T) {
 	require.ErrorContains(t, err, "generation_config.json: eos_token_id is -1, want 0 to ")
 }
 
+// RND1's tail is the padding token of generation_config.json, else of config.json, else that of the
+// authors' program.
+func TestTailIsThePad(t *testing.T) {
+	p := parity.Open(t, "rnd1-tiny")
+	for _, c := range []struct {
+		generation, config string
+		want               int32
+	}{
+		{`{"pad_token_id":7}`, `9`, 7},
+		{`{"pad_token_id":[8,7]}`, `null`, 8},
+		{`{}`, `9`, 9},
+		{`{"pad_token_id":null}`, `9`, 9},
+		{`{}`, `null`, 0}, // 151643, which this vocabulary does not have
+	} {
+		var config map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(p.Config, &config))
+		config["pad_token_id"] = json.RawMessage(c.config)
+		src := *p.Source
+		var err error
+		src.Config, err = json.Marshal(config)
+		require.NoError(t, err)
+		src.Files = fstest.MapFS{"generation_config.json": {Data: []byte(c.generation)}}
+		l, err := model.Load(&src, model.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		require.Equal(t, []int32{c.want}, l.Spec().Tail, "%+v", c)
+	}
+}
+
 // Other keys of generation_config.json do not say which network it is.
 func TestGenerationConfigIsNoConfig(t *testing.T) {
 	for _, pack := range []string{"dream-tiny", "sdar-tiny"} {

@@ -45,6 +45,11 @@ type kind struct {
 	endToken     int32  // the end token where config.json has none; 0: none
 	endText      string // a further end token, by its text
 
+	// padsTail says that the authors' loop leaves the last position to a padding token, which the
+	// network sees: it is the pad_token_id of the files, or padID where they have none.
+	padsTail bool
+	padID    int32
+
 	// recipe is the published run; %d stands for the block's size.
 	recipe string
 
@@ -193,7 +198,11 @@ var kinds = []*kind{
 		maskText:   "<|MASK|>",
 		maskID:     151669,
 		endToken:   151645,
-		recipe:     "entropy schedule=floor steps=256 temperature=0.1",
+		// diffusion_sample of rnd/sampling.py reserves a position for the end token and fills it with
+		// the padding one, <|endoftext|>: N new tokens are N-1 masks and this
+		padsTail: true,
+		padID:    151643,
+		recipe:   "entropy schedule=floor steps=256 temperature=0.1",
 	},
 	// Efficient-Large-Model/Fast_dLLM_v2_* (Wu et al. 2025, "Fast-dLLM v2"), generate of the
 	// repository: small blocks of 8, threshold 0.9

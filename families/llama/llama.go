@@ -363,6 +363,7 @@ func (m *Model) setUpPasses(raw, head backend.Head, precision backend.Precision)
 			EndTokens:  c.EndTokens,
 			BeforeText: c.Before,
 			AfterText:  c.After,
+			Tail:       c.Tail,
 		},
 		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: c.rowSize(),
 		Begin: m.beginBatch, Pass: m.runPass, Finish: m.finishRows,

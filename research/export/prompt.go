@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"unmask"
@@ -63,10 +64,16 @@ func ReadPrompt(m *unmask.Model, name string, length int) ([]int32, error) {
 	if len(tokens) > length {
 		return nil, fmt.Errorf("there are %d tokens, want at most %d", len(tokens), length)
 	}
-	for len(tokens) < length {
-		tokens = append(tokens, spec.Mask)
+	if len(tokens) == length {
+		return tokens, nil
 	}
-	return tokens, nil
+	tail := spec.TailBehind(tokens)
+	masks := length - len(tokens) - len(tail)
+	if masks < 1 {
+		return nil, fmt.Errorf("there are %d tokens, want at most %d, or %d", len(tokens),
+			length-1-len(tail), length)
+	}
+	return slices.Concat(tokens, slices.Repeat([]int32{spec.Mask}, masks), tail), nil
 }
 
 // findPromptTensor returns the tensor of a file that has a prompt, "" if that is not clear.
