@@ -2,6 +2,7 @@ package tokenizers
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -23,6 +24,9 @@ type bpe struct {
 	endSuffix string
 
 	merges map[pair]merge
+
+	// forbidden are the ids that no word becomes. Words may be merged by way of them.
+	forbidden map[int32]bool
 
 	// unknownID is for whatever has no token, -1 if there is none. fusesUnknown: consecutive symbols
 	// without a token become one unknown token.
@@ -83,7 +87,8 @@ func (b *bpe) appendIDs(ids []int32, word string, s *scratch) ([]int32, error) {
 func (b *bpe) readUnknown() int32 { return b.unknownID }
 
 // appendWord merges the bytes or runes of word: the earliest merge first, and among equals the
-// leftmost, in time n log n. Symbols form a linked list; a heap entry is valid only while its pair
+// leftmost, in time n log n. A word that would have a forbidden id is merged again without the
+// merges that end in one, so that other words are merged as the library does it. Symbols form a linked list; a heap entry is valid only while its pair
 // is still at its place with the same merge.
 func (b *bpe) appendWord(ids []int32, word string, s *scratch) ([]int32, error) {
 	if b.ignoresMerges {
@@ -91,20 +96,32 @@ func (b *bpe) appendWord(ids []int32, word string, s *scratch) ([]int32, error) 
 			return append(ids, id), nil
 		}
 	}
+	start := len(ids)
+	ids, err := b.appendMerged(ids, word, s, nil)
+	if err == nil && slices.ContainsFunc(ids[start:], func(id int32) bool { return b.forbidden[id] }) {
+		return b.appendMerged(ids[:start], word, s, b.forbidden)
+	}
+	return ids, err
+}
+
+// appendMerged merges word without the merges that end in the forbidden ids.
+func (b *bpe) appendMerged(ids []int32, word string, s *scratch,
+	forbidden map[int32]bool) ([]int32, error) {
 	if err := b.splitSymbols(word, s); err != nil {
 		return nil, err
 	}
 	symbols := s.symbols
 	n := int32(len(symbols))
 	if n <= shortWord {
-		return b.appendShort(ids, symbols), nil
+		return b.appendShort(ids, symbols, forbidden), nil
 	}
 	queue := s.queue[:0]
 	offer := func(i int32) {
 		if i < 0 || symbols[i].next >= n {
 			return
 		}
-		if m, ok := b.merges[pair{symbols[i].id, symbols[symbols[i].next].id}]; ok {
+		m, ok := b.merges[pair{symbols[i].id, symbols[symbols[i].next].id}]
+		if ok && !forbidden[m.id] {
 			queue.push(uint64(m.rank)<<32 | uint64(i))
 		}
 	}
@@ -120,7 +137,7 @@ func (b *bpe) appendWord(ids []int32, word string, s *scratch) ([]int32, error) 
 		}
 		right := &symbols[s.next]
 		m, ok := b.merges[pair{s.id, right.id}]
-		if !ok || m.rank != int32(top>>32) {
+		if !ok || m.rank != int32(top>>32) || forbidden[m.id] {
 			continue // one of the two has since been merged
 		}
 		s.id = m.id
@@ -142,12 +159,13 @@ func (b *bpe) appendWord(ids []int32, word string, s *scratch) ([]int32, error) 
 const shortWord = 24 // symbols
 
 // appendShort merges a few symbols by checking every pair, which is faster than a heap.
-func (b *bpe) appendShort(ids []int32, symbols []symbol) []int32 {
+func (b *bpe) appendShort(ids []int32, symbols []symbol, forbidden map[int32]bool) []int32 {
 	// What each symbol and the next merge to; the rank is none if they do not merge.
 	var found [shortWord]merge
 	const none = 1<<31 - 1
 	mergeAt := func(i int) merge {
-		if m, ok := b.merges[pair{symbols[i].id, symbols[i+1].id}]; ok {
+		m, ok := b.merges[pair{symbols[i].id, symbols[i+1].id}]
+		if ok && !forbidden[m.id] {
 			return m
 		}
 		return merge{rank: none}

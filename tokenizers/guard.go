@@ -49,7 +49,6 @@ func (v *vocabulary) withSpecial(ids []int32) *vocabulary {
 
 func (b *bpe) clone() subwordModel {
 	out := *b
-	out.merges = maps.Clone(b.merges)
 	out.runeIDs = maps.Clone(b.runeIDs)
 	out.wholeWords = maps.Clone(b.wholeWords)
 	if b.lastByteIDs != nil {
@@ -58,10 +57,14 @@ func (b *bpe) clone() subwordModel {
 	return &out
 }
 
-// forbid makes no merge end in one of the ids, and no word, rune or byte be one. A file's unknown
-// token still stands for what has no token.
+// forbid makes no word, rune or byte one of the ids. A file's unknown token still stands for what
+// has no token.
 func (b *bpe) forbid(ids map[int32]bool) {
-	maps.DeleteFunc(b.merges, func(_ pair, m merge) bool { return ids[m.id] })
+	b.forbidden = maps.Clone(b.forbidden)
+	if b.forbidden == nil {
+		b.forbidden = map[int32]bool{}
+	}
+	maps.Copy(b.forbidden, ids)
 	maps.DeleteFunc(b.runeIDs, func(_ rune, id int32) bool { return ids[id] })
 	maps.DeleteFunc(b.wholeWords, func(_ string, id int32) bool { return ids[id] })
 	for i := range b.byteIDs {

@@ -113,6 +113,23 @@ func TestSpecialTokensNeverComeFromText(t *testing.T) {
 	require.Positive(t, typed)
 }
 
+// A word may be merged by way of a special token, as the library does it, but never ends in one.
+func TestWordsBesideSpecialTokens(t *testing.T) {
+	tok, err := Parse([]byte(`{"added_tokens":[{"id":3,"content":"12","special":true}],
+		"model":{"type":"BPE","vocab":{"1":0,"2":1,"x":2,"12":3,"x12":4},
+			"merges":["1 2","x 12"]}}`))
+	require.NoError(t, err)
+	long := strings.Repeat("x12", 20) // more symbols than are merged by trying all pairs
+	for text, want := range map[string][]int32{
+		"x12": {4}, "12": {0, 1}, "x1212": {2, 0, 1, 0, 1}, long: slices.Repeat([]int32{4}, 20),
+		long + "12": slices.Concat(slices.Repeat([]int32{2, 0, 1}, 20), []int32{0, 1}),
+	} {
+		ids, err := tok.Encode(text)
+		require.NoError(t, err)
+		require.Equal(t, want, ids, text)
+	}
+}
+
 // The folder of an older model, and the built-in vocabulary, are no exceptions.
 func TestSpecialTokensOfOlderFiles(t *testing.T) {
 	tok, _, err := ParseFS(fstest.MapFS{
