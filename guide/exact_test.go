@@ -276,20 +276,22 @@ func (s *spy) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.M
 func TestOnePassWhereItSuffices(t *testing.T) {
 	for _, c := range []struct {
 		recipe string
+		class  int32
 		passes []int
 	}{
-		{"random steps=3 guidance=2 guidance-schedule=linear", []int{1, 2, 2}},
-		{"random steps=3 cache=1 guidance=2 guidance-schedule=linear", []int{1, 2, 2}},
-		{"random steps=3 reuse=dkv refresh=9 guidance=2 guidance-schedule=linear", []int{2}},
-		{"semi-ar(random,block=2) steps=3 reuse=prefix guidance=2 guidance-schedule=linear", []int{2}},
-		{"random steps=3", []int{1, 1, 1}},
+		{"random steps=3 guidance=2 guidance-schedule=linear", 1, []int{1, 2, 2}},
+		{"random steps=3 cache=1 guidance=2 guidance-schedule=linear", 1, []int{1, 2, 2}},
+		{"random steps=3 reuse=dkv refresh=9 guidance=2 guidance-schedule=linear", 1, []int{2}},
+		{"semi-ar(random,block=2) steps=3 reuse=prefix guidance=2 guidance-schedule=linear", 1, []int{2}},
+		{"random steps=3", 1, []int{1, 1, 1}},
+		{"random steps=3 guidance=2", model.NoClass, []int{1, 1, 1}}, // the other pass would be the same
 	} {
 		r, err := generate.ParseRecipe(c.recipe)
 		require.NoError(t, err)
 		s := &spy{family(t, hidden...), map[int]bool{}, nil}
 		p, err := generate.NewPool(s, generate.PoolOptions{Size: 2, Guided: true})
 		require.NoError(t, err)
-		q, err := p.Add(generate.Request{Recipe: r, Condition: &model.Condition{Class: 1}})
+		q, err := p.Add(generate.Request{Recipe: r, Condition: &model.Condition{Class: c.class}})
 		require.NoError(t, err)
 		for !q.Done {
 			_, err := p.Step(t.Context())

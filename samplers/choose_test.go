@@ -121,4 +121,7 @@ func TestScheduleValues(t *testing.T) {
 			samplers.Uniform.At(1.5, 8, 32), samplers.Uniform.At(2, 8, 32)})
 	require.Equal(t, int(256*(1-math.Acos(0.25)/(math.Pi/2))), samplers.Arccos.At(8, 32, 256))
 	require.Equal(t, 30, samplers.Arccos.At(30, 32, 31), "n at least")
+	for n, open := range []int{0, 1, 3, 5, 8} { // a share of what is masked, and all that is left
+		require.Equal(t, open, samplers.Dream.At(float64(n), 4, 8), n)
+	}
 }

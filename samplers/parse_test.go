@@ -92,3 +92,15 @@ func TestEverySamplerIsDescribedAndBuilt(t *testing.T) {
 		}
 	}
 }
+
+// Spaced goes around rules of their own pace that go by positions alone; each other is refused.
+func TestWhatSpacedGoesAround(t *testing.T) {
+	taken := []string{}
+	for _, info := range samplers.List() {
+		if _, err := samplers.Parse("spaced(" + info.Name + ")"); err == nil {
+			taken = append(taken, info.Name)
+		}
+	}
+	require.Equal(t, []string{"eb", "threshold", "factor", "entropy-threshold", "multi-block", "frechet",
+		"credit", "spaced", "draft", "wedlm", "dreamon"}, taken)
+}
