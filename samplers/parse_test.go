@@ -101,6 +101,6 @@ func TestWhatSpacedGoesAround(t *testing.T) {
 			taken = append(taken, info.Name)
 		}
 	}
-	require.Equal(t, []string{"eb", "threshold", "factor", "entropy-threshold", "multi-block", "frechet",
-		"credit", "spaced", "draft", "wedlm", "dreamon"}, taken)
+	require.Equal(t, []string{"eb", "threshold", "factor", "entropy-threshold", "multi-block",
+		"frechet", "credit", "spaced", "draft", "wedlm", "dreamon"}, taken)
 }

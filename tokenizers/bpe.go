@@ -88,8 +88,8 @@ func (b *bpe) readUnknown() int32 { return b.unknownID }
 
 // appendWord merges the bytes or runes of word: the earliest merge first, and among equals the
 // leftmost, in time n log n. A word that would have a forbidden id is merged again without the
-// merges that end in one, so that other words are merged as the library does it. Symbols form a linked list; a heap entry is valid only while its pair
-// is still at its place with the same merge.
+// merges that end in one, so that other words are merged as the library does it. Symbols form a
+// linked list; a heap entry is valid only while its pair is still at its place with the same merge.
 func (b *bpe) appendWord(ids []int32, word string, s *scratch) ([]int32, error) {
 	if b.ignoresMerges {
 		if id, ok := b.wholeWords[word]; ok {
