@@ -251,6 +251,12 @@ func (f *questionFlags) writeCalibration(c decide.Calibration) error {
 	return printWritten(atomicfile.Put(f.out, append(data, '\n')), f.out)
 }
 
+// answeredState is the JSON of the answers to the questions about a state.
+type answeredState struct {
+	Name    string         `json:"name,omitempty"`
+	Answers map[string]any `json:"answers"`
+}
+
 // printAnswers prints the answers of a line.
 func (f *questionFlags) printAnswers(line *questionLine, answers []decide.Answer) error {
 	if f.json || f.inputs != "" {
@@ -258,10 +264,7 @@ func (f *questionFlags) printAnswers(line *questionLine, answers []decide.Answer
 		for i, name := range line.names {
 			out[name] = answers[i].JSON(&line.questions[i])
 		}
-		return json.NewEncoder(stdout).Encode(struct {
-			Name    string         `json:"name,omitempty"`
-			Answers map[string]any `json:"answers"`
-		}{line.Name, out})
+		return json.NewEncoder(stdout).Encode(answeredState{line.Name, out})
 	}
 	for i := range answers {
 		end := ""

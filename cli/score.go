@@ -246,14 +246,41 @@ func (f *scoreFlags) scoreFile(ctx context.Context, file string) error {
 	return nil
 }
 
+// failedSequence is the JSON of a sequence that is not scored.
+type failedSequence struct {
+	Name  string `json:"name"`
+	Error string `json:"error"`
+}
+
+// scoredMutation is the JSON of the log-odds of a mutation.
+type scoredMutation struct {
+	Name     string   `json:"name"`
+	Mutation string   `json:"mutation"`
+	LogOdds  *float64 `json:"log_odds"`
+}
+
+// scoredSequence is the JSON of a sequence's perplexity.
+type scoredSequence struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+
+	// Tokens counts all tokens, Scored those that were masked in some pass, and Right those where
+	// the most probable token was the right one.
+	Tokens int `json:"tokens"`
+	Scored int `json:"scored"`
+	Right  int `json:"right"`
+
+	Perplexity *float64 `json:"perplexity"`
+
+	// LogP is null where a position is not scored, and for log 0.
+	LogP []*float64 `json:"logp"`
+}
+
 // printFailure prints a line for a sequence that is not scored. CSV has no place for one.
 func (f *scoreFlags) printFailure(s *sequence) error {
 	switch {
 	case f.json:
-		return json.NewEncoder(stdout).Encode(struct {
-			Name  string `json:"name"`
-			Error string `json:"error"`
-		}{s.Name, s.err.Error()})
+		return json.NewEncoder(stdout).Encode(failedSequence{s.Name, s.err.Error()})
 	case f.table.matrix || f.table.top > 0:
 		terminal.Logf("%.40s: %v", s.Name, s.err)
 		return nil
@@ -298,11 +325,8 @@ func (f *scoreFlags) printLogOdds(ctx context.Context, m *unmask.Model, s *seque
 			err = printLine(fmt.Sprintf("%s\t%s\t%.6f", tableName(s.Name), mutation.Name, odds[i]))
 			continue
 		}
-		err = json.NewEncoder(stdout).Encode(struct {
-			Name     string   `json:"name"`
-			Mutation string   `json:"mutation"`
-			LogOdds  *float64 `json:"log_odds"`
-		}{s.Name, mutation.Name, jsonline.FiniteOrNil(odds[i])})
+		err = json.NewEncoder(stdout).Encode(scoredMutation{s.Name, mutation.Name,
+			jsonline.FiniteOrNil(odds[i])})
 	}
 	return err
 }
@@ -322,16 +346,15 @@ func (f *scoreFlags) printPerplexity(ctx context.Context, m *unmask.Model, q *se
 		return printLine(fmt.Sprintf("%s\t%.4f\t%d of %d right", tableName(q.Name), s.Perplexity(),
 			right, scored))
 	}
-	logp := jsonline.FinitesOrNil(s.LogP) // null where a position is not scored, and for log 0
-	return json.NewEncoder(stdout).Encode(struct {
-		Name       string     `json:"name"`
-		Text       string     `json:"text"`
-		Tokens     int        `json:"tokens"`
-		Scored     int        `json:"scored"`
-		Right      int        `json:"right"`
-		Perplexity *float64   `json:"perplexity"`
-		LogP       []*float64 `json:"logp"`
-	}{q.Name, q.Sequence, len(s.Tokens), scored, right, jsonline.FiniteOrNil(s.Perplexity()), logp})
+	return json.NewEncoder(stdout).Encode(scoredSequence{
+		Name:       q.Name,
+		Text:       q.Sequence,
+		Tokens:     len(s.Tokens),
+		Scored:     scored,
+		Right:      right,
+		Perplexity: jsonline.FiniteOrNil(s.Perplexity()),
+		LogP:       jsonline.FinitesOrNil(s.LogP),
+	})
 }
 
 // readRecords reads FASTA, or lines as texts as they are, whose names are their numbers: without

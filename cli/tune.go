@@ -28,6 +28,15 @@ type tuneFlags struct {
 	json   bool
 }
 
+// tuneReport is the JSON of the result.
+type tuneReport struct {
+	// Frontier are the settings of which no other is faster and better.
+	Frontier []experiments.Setting `json:"frontier"`
+
+	// Command runs the best of them.
+	Command string `json:"command"`
+}
+
 // newTune returns the command unmask tune.
 func newTune() *cobra.Command {
 	var f tuneFlags
@@ -140,10 +149,7 @@ func (f *tuneFlags) printFrontier(task experiments.Task, all []experiments.Setti
 		command += " --device " + f.device
 	}
 	if f.json {
-		return json.NewEncoder(stdout).Encode(struct {
-			Frontier []experiments.Setting `json:"frontier"`
-			Command  string                `json:"command"`
-		}{front, command})
+		return json.NewEncoder(stdout).Encode(tuneReport{front, command})
 	}
 	return writeStdout(fmt.Sprintf("%s\n%s\n", experiments.SettingsTable(front), command))
 }
