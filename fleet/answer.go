@@ -28,16 +28,13 @@ func (s *session) onJoin(m *nats.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key, ok := senderKey(s.hub.engine.join.ID, m.Subject, m.Reply)
-	if s.dead || !ok {
+	if s.hasEnded || !ok {
 		s.counts.Dropped++
 		return
 	}
 	if !s.allowJoin(key) {
 		s.counts.Refused++
 		m.Respond(pack(joinReply{refusal: refusal{Busy: true}}))
-		return
-	}
-	if s.fault("hello") {
 		return
 	}
 	var request joinRequest
@@ -170,7 +167,7 @@ func listDifferences(worker, hub runs.Settings) string {
 func (s *session) onResult(m *nats.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dead {
+	if s.hasEnded {
 		return
 	}
 	var r result
@@ -230,9 +227,7 @@ func (s *session) acceptResult(p *peer, m *nats.Msg, r *result, data []byte) {
 			s.counts.Dropped++
 			continue
 		}
-		if !s.storeOutput(p, o) {
-			return
-		}
+		s.storeOutput(p, o)
 		if s.failed != nil {
 			m.Respond(pack(ack{refusal: refusal{Busy: true}}))
 			s.wake()
@@ -243,9 +238,7 @@ func (s *session) acceptResult(p *peer, m *nats.Msg, r *result, data []byte) {
 		rate := float64(r.Job.Count) / max(r.Seconds, 1e-3)
 		p.rate += 0.3 * (rate - p.rate)
 	}
-	if !s.fault("answer") {
-		m.Respond(pack(ack{Jobs: s.jobLimit(p)}))
-	}
+	m.Respond(pack(ack{Jobs: s.jobLimit(p)}))
 }
 
 // checkResult returns the outputs of a result, see result.splitOutputs.
@@ -260,34 +253,26 @@ func (s *session) checkResult(r *result, data []byte) (outputs []Output, damaged
 }
 
 // storeOutput puts an output into the store, or compares it with what is there: if two machines
-// make different bytes of one output, the run stops. It reports false if a test has ended the
-// process.
-func (s *session) storeOutput(p *peer, o Output) bool {
+// make different bytes of one output, the run stops.
+func (s *session) storeOutput(p *peer, o Output) {
 	made := s.run.DigestOf(o.Data)
 	if stored, ok := s.run.Store.Digest(o.Index); ok {
 		if made == stored {
 			s.counts.Duplicates++
-			return true
+			return
 		}
 		maker := cmp.Or(s.makerOf[o.Index], "an earlier worker")
 		s.failed = fmt.Errorf("output %d is %.12s by %s and %.12s by %s: one of the two machines "+
 			"computes wrongly; make it on a third to tell which, then begin the run again without the "+
 			"wrong one", o.Index, stored, maker, made, p.name)
-		return true
-	}
-	if s.fault("take") {
-		return false
+		return
 	}
 	if err := s.run.Store.Put(o.Index, o.Seed, bytes.Clone(o.Data)); err != nil {
 		s.failed = err
-		return true
-	}
-	if s.fault("taken") {
-		return false
+		return
 	}
 	p.made++
 	s.markStored(o.Index, p.name)
-	return true
 }
 
 // expel refuses all that comes from a worker from now on.
@@ -307,7 +292,10 @@ func (s *session) onBlobRequest(m *nats.Msg) {
 	if _, err := unpack(m.Data, &request); err != nil || !ok {
 		return
 	}
-	if s.isDead() {
+	s.mu.Lock()
+	hasEnded := s.hasEnded
+	s.mu.Unlock()
+	if hasEnded {
 		return
 	}
 

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -25,22 +24,49 @@ import (
 	"unmask/runs"
 )
 
-// counter counts the operations of a process, or of two, and ends them at one.
-type counter struct {
-	n    atomic.Int64
-	at   int64 // -1: never
-	dead atomic.Bool
+// errKilled is why a process ends that a test kills.
+var errKilled = errors.New("killed")
+
+// life is that of a process, or of two, which end at an operation: a piece of bytes on a connection
+// that a proxy carries, or a step of a store. From then on the proxy carries nothing and the store
+// takes nothing, as if the machine had lost its power.
+type life struct {
+	operations atomic.Int64
+	last       int64 // -1: it does not end
+	isOver     atomic.Bool
+	end        func() // of what is left of the process
 }
 
-func (c *counter) fault(string) bool {
-	if c.dead.Load() {
+// step counts an operation, and reports whether the process still does it.
+func (l *life) step() bool {
+	if l.isOver.Load() {
+		return false
+	}
+	if l.operations.Add(1)-1 != l.last {
 		return true
 	}
-	if c.n.Add(1)-1 == c.at {
-		c.dead.Store(true)
-		return true
-	}
+	l.isOver.Store(true)
+	l.end()
 	return false
+}
+
+// mortal is a store of a process that ends before or after it has put something into the store.
+type mortal struct {
+	Store
+	life *life
+}
+
+func (m mortal) Put(i int, seed uint64, data []byte) error {
+	if !m.life.step() {
+		return errKilled
+	}
+	if err := m.Store.Put(i, seed, data); err != nil {
+		return err
+	}
+	if !m.life.step() {
+		return errKilled
+	}
+	return nil
 }
 
 // killedAt makes a small run, of which the hub, a worker or both end at operation k of theirs, and
@@ -50,18 +76,29 @@ func killedAt(t testing.TB, who string, k int64) int64 {
 	whole := single(t, n)
 	b := newTrial(t, n)
 	b.maker = exact(60 * time.Millisecond) // so that the worker has some to do
-	c := &counter{at: k}
 	o := b.worker("a", time.Millisecond)
 	o.Patience = time.Second
 	b.o.Lease = 200 * time.Millisecond
-	if who != "worker" {
-		b.o.fault = c.fault
-	}
-	if who != "hub" {
-		o.fault = c.fault
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
+	hubContext, killHub := context.WithCancelCause(ctx)
+	workerContext, killWorker := context.WithCancelCause(ctx)
+	var worker atomic.Pointer[proxy]
+	l := &life{last: k, end: func() {
+		if p := worker.Load(); p != nil {
+			p.life.Store(nil) // what begins again has connections that live on
+		}
+		if who != "worker" {
+			killHub(errKilled)
+		}
+		if who != "hub" {
+			killWorker(errKilled)
+		}
+	}}
+	if who != "worker" {
+		b.store = func(f *runs.Folder) Store { return mortal{f, l} }
+	}
+
 	joins := make(chan JoinLine, 9)
 	var wait sync.WaitGroup
 	wait.Go(func() {
@@ -71,31 +108,30 @@ func killedAt(t testing.TB, who string, k int64) int64 {
 		case <-ctx.Done():
 			return
 		}
-		for {
-			err := Work(ctx, j, o)
-			if !errors.Is(err, errKilled) {
-				if err != nil && !strings.Contains(err.Error(), "the hub is silent") { // it ended meanwhile
-					t.Errorf("%s at %d: %v", who, k, err)
-				}
-				return
-			}
-			o.fault = nil
+		p, j := through(t, j)
+		p.life.Store(l)
+		worker.Store(p)
+		err := Work(workerContext, j, o)
+		if who != "hub" && l.isOver.Load() {
+			err = Work(ctx, j, o)
+		}
+		if err != nil && !strings.Contains(err.Error(), "the hub is silent") { // it ended meanwhile
+			t.Errorf("%s at %d: %v", who, k, err)
 		}
 	})
-	for {
-		err := b.hub(ctx, func(j JoinLine) { joins <- j })
-		if !errors.Is(err, errKilled) {
-			if err != nil {
-				t.Errorf("%s at %d: %v", who, k, err)
-				cancel()
-			}
-			break
-		}
-		b.o.fault = nil
+	join := func(j JoinLine) { joins <- j }
+	err := b.hub(hubContext, join)
+	if who != "worker" && l.isOver.Load() {
+		b.store = func(f *runs.Folder) Store { return f }
+		err = b.hub(ctx, join)
+	}
+	if err != nil {
+		t.Errorf("%s at %d: %v", who, k, err)
+		cancel()
 	}
 	wait.Wait()
 	assert.Equal(t, whole, files(t, b.dir), "%s at %d", who, k)
-	return c.n.Load()
+	return l.operations.Load()
 }
 
 // The hub, a worker, or both end at operation k, for every k of a small run. They begin again, and
@@ -192,6 +228,9 @@ type proxy struct {
 	cut   bool
 	conns []net.Conn
 	turn  func([]byte) // changes what workers send
+
+	// life is that of the connections that begin now, nil where it has no end.
+	life atomic.Pointer[life]
 }
 
 func newProxy(t testing.TB, to string) *proxy {
@@ -217,26 +256,34 @@ func newProxy(t testing.TB, to string) *proxy {
 			}
 			p.conns = append(p.conns, c, out)
 			p.mu.Unlock()
-			go func() { io.Copy(c, out); c.Close() }()
-			go func() {
-				defer out.Close()
-				b := make([]byte, 1<<16)
-				for {
-					n, err := c.Read(b)
-					if err != nil {
-						return
-					}
-					if p.turn != nil {
-						p.turn(b[:n])
-					}
-					if _, err := out.Write(b[:n]); err != nil {
-						return
-					}
-				}
-			}()
+			carried := p.life.Load()
+			go carry(c, out, nil, carried)
+			go carry(out, c, p.turn, carried)
 		}
 	}()
 	return p
+}
+
+// carry writes to one connection what arrives by another. After the end of their life it swallows
+// all: neither side learns that the other has gone.
+func carry(to, from net.Conn, turn func([]byte), l *life) {
+	defer to.Close()
+	b := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(b)
+		if err != nil {
+			return
+		}
+		if turn != nil {
+			turn(b[:n])
+		}
+		if l != nil && !l.step() {
+			continue
+		}
+		if _, err := to.Write(b[:n]); err != nil {
+			return
+		}
+	}
 }
 
 // set cuts all connections, or lets new ones through.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -196,6 +197,11 @@ func (b *trial) when(ready func(h *Hub) bool, m Maker) Maker {
 
 // joined returns how many workers have joined, without the hub's own.
 func joined(h *Hub) int { return max(0, len(h.Status().Workers)-1) }
+
+// hasJoined reports whether a worker has joined.
+func hasJoined(h *Hub, name string) bool {
+	return slices.ContainsFunc(h.Status().Workers, func(w WorkerStatus) bool { return w.Name == name })
+}
 
 // with runs the hub and workers, and returns their errors, the hub's first. The hub's own worker
 // waits until the others have joined or ended.

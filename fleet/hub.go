@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -45,9 +44,6 @@ type HubOptions struct {
 
 	// Watch gets the state each second. It may be nil.
 	Watch func(s Status)
-
-	// fault is a test hook that is called before each operation. Returning true simulates a crash.
-	fault func(op string) bool
 
 	// now is time.Now where it is nil.
 	now clock
@@ -91,9 +87,6 @@ func OpenHub(o HubOptions) (*Hub, error) {
 	o.Queue = cmp.Or(o.Queue, defaultQueue)
 	if o.Say == nil {
 		o.Say = func(string) {}
-	}
-	if o.fault == nil {
-		o.fault = func(string) bool { return false }
 	}
 	if o.now == nil {
 		o.now = time.Now
@@ -160,9 +153,6 @@ func (h *Hub) sendLastOver() error {
 	return cmp.Or(publishErr, flushErr)
 }
 
-// errKilled ends a hub or a worker that a test killed.
-var errKilled = errors.New("killed")
-
 // Run makes the outputs that the store still lacks, with this machine and all workers that join,
 // and returns when every output is in the store. An error of the store, such as a full disk, ends
 // it, and the same call made again continues. If an output of this machine turns out to be wrong,
@@ -197,9 +187,6 @@ func (h *Hub) Run(ctx context.Context, r Run) error {
 		workerEnd <- s.work(ctx)
 	}()
 	err = s.serve(ctx, workerEnd)
-	if s.isDead() {
-		return errKilled
-	}
 	s.end(err == nil)
 	cancel(nil)
 	<-workerEnd
@@ -304,7 +291,7 @@ func (s *session) end(isFinished bool) {
 		sub.Unsubscribe()
 	}
 	s.mu.Lock() // no handler runs any more
-	s.dead = true
+	s.hasEnded = true
 	s.mu.Unlock()
 	e := s.hub.engine
 	if isFinished {

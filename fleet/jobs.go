@@ -77,9 +77,6 @@ func (s *session) giveJobs(p *peer, n int) (jobs []job) {
 		if u.missing == 0 { // it was handed in meanwhile, late
 			continue
 		}
-		if s.fault("give") {
-			return nil
-		}
 		s.sentUnits = append(s.sentUnits, u)
 		u.sentAt = s.hub.o.now()
 		jobs = append(jobs, s.assign(u, p))
@@ -98,9 +95,6 @@ func (s *session) copyJob(p *peer) []job {
 		if u.missing == 0 || slices.Contains(u.holders, p) || now.Sub(u.sentAt) < s.patience() ||
 			now.Sub(u.copiedAt) < s.hub.o.Lease {
 			continue
-		}
-		if s.fault("copy") {
-			return nil
 		}
 		s.counts.Copies++
 		u.copiedAt = now

@@ -182,18 +182,21 @@ func TestClocks(t *testing.T) {
 			b.o.Listen = "0.0.0.0" + b.o.Listen[len("127.0.0.1"):]
 		}
 		b.o.now = off(years[0])
-		c := &counter{at: 20}
-		b.maker = b.when(func(h *Hub) bool { return joined(h) > 1 || c.dead.Load() },
-			exact(10*time.Millisecond))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		shortContext, kill := context.WithCancelCause(ctx)
+		l := &life{last: 20, end: func() { kill(errKilled) }}
+		b.maker = b.when(func(h *Hub) bool {
+			return hasJoined(h, "one") && (hasJoined(h, "two") || l.isOver.Load())
+		}, exact(10*time.Millisecond))
 		one, two := b.worker("one", time.Millisecond), b.worker("two", time.Millisecond)
 		one.now, two.now = off(years[1]), off(years[2])
-		two.fault = c.fault // its jobs go to others
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		joins, ended := make(chan JoinLine, 2), make(chan error, 2)
-		for _, o := range []WorkerOptions{one, two} {
-			go func() { ended <- Work(ctx, <-joins, o) }()
-		}
-		require.NoError(t, b.hub(ctx, func(j JoinLine) { joins <- j; joins <- j }))
+		ended := make(chan error, 2)
+		require.NoError(t, b.hub(ctx, func(j JoinLine) {
+			go func() { ended <- Work(ctx, j, one) }()
+			p, line := through(t, j) // its jobs go to others when it is cut off
+			p.life.Store(l)
+			go func() { ended <- Work(shortContext, line, two) }()
+		}))
 		for range 2 {
 			if err := <-ended; !errors.Is(err, errKilled) {
 				require.NoError(t, err)

@@ -47,8 +47,8 @@ type session struct {
 	// mu guards the fields below.
 	mu sync.Mutex
 
-	// dead reports whether the session has ended, or a test has killed it.
-	dead bool
+	// hasEnded reports whether the session has ended. What arrives after that is dropped.
+	hasEnded bool
 
 	// failed is why the run cannot go on.
 	failed error
@@ -111,9 +111,6 @@ func (s *session) serve(ctx context.Context, workerEnd <-chan error) error {
 	shown := s.hub.o.now()
 	for {
 		finished, err := s.step()
-		if s.isDead() {
-			return errKilled
-		}
 		if finished || err != nil {
 			s.showStatus()
 			return err
@@ -140,26 +137,10 @@ func (s *session) showStatus() {
 	}
 }
 
-func (s *session) isDead() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.dead
-}
-
 func (s *session) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
-}
-
-// fault calls the test hook before an operation, and reports whether the process ends here. The
-// caller holds the lock.
-func (s *session) fault(op string) bool {
-	if !s.dead && s.hub.o.fault(op) {
-		s.dead = true
-		s.wake()
-	}
-	return s.dead
 }
 
 // wake makes serve look again.
@@ -175,7 +156,7 @@ func (s *session) wake() {
 func (s *session) step() (finished bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failed != nil || s.dead {
+	if s.failed != nil {
 		return false, s.failed
 	}
 	s.takeBackUnits()
@@ -183,9 +164,6 @@ func (s *session) step() (finished bool, err error) {
 	byTime := func(a, b *peer) int { return s.waiters[a].since.Compare(s.waiters[b].since) }
 	for _, p := range slices.SortedFunc(maps.Keys(s.waiters), byTime) {
 		s.answerWaiter(p)
-		if s.dead {
-			return false, nil
-		}
 	}
 	return s.missing == 0, nil
 }

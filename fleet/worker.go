@@ -41,9 +41,6 @@ type WorkerOptions struct {
 	// Build makes a Setup from what the hub sent.
 	Build func(ctx context.Context, s Source) (Setup, error)
 
-	// fault is a test hook that is called before each operation. Returning true simulates a crash.
-	fault func(op string) bool
-
 	// natsOptions and key, of its connection, are those of the hub's own worker.
 	natsOptions []nats.Option
 	key         string
@@ -93,9 +90,6 @@ type worker struct {
 	// held has the first outputs of the jobs that were taken and not handed in.
 	held sync.Map
 
-	// dead reports whether a test has killed the worker.
-	dead atomic.Bool
-
 	// stopRun ends the work for a run.
 	stopRun atomic.Pointer[context.CancelCauseFunc]
 
@@ -110,9 +104,6 @@ type worker struct {
 func Work(ctx context.Context, j JoinLine, o WorkerOptions) error {
 	if o.Say == nil {
 		o.Say = func(string) {}
-	}
-	if o.fault == nil {
-		o.fault = func(string) bool { return false }
 	}
 	if o.now == nil {
 		o.now = time.Now
@@ -142,8 +133,6 @@ func Work(ctx context.Context, j JoinLine, o WorkerOptions) error {
 	for {
 		err := w.workOnce(ctx)
 		switch {
-		case w.dead.Load():
-			return errKilled
 		case errors.Is(err, errNoRunLeft):
 			return nil
 		case errors.Is(err, ErrRunEnded):
@@ -257,9 +246,6 @@ func (w *worker) request(ctx context.Context, name string, message []byte, reply
 	r *refusal) ([]byte, error) {
 	pause := 50 * time.Millisecond
 	for {
-		if err := w.checkKilled(name); err != nil {
-			return nil, err
-		}
 		attempt, cancel := context.WithTimeout(ctx, max(2*time.Second, w.lease/4))
 		m, err := w.conn.RequestWithContext(attempt, subject(w.id, name+"."+w.key), message)
 		cancel()
@@ -277,7 +263,7 @@ func (w *worker) request(ctx context.Context, name string, message []byte, reply
 				return nil, refusedError(r.Error)
 			}
 			if !r.Busy {
-				return data, w.checkKilled("answered")
+				return data, nil
 			}
 		}
 
@@ -426,17 +412,6 @@ func (w *worker) placeTree(ctx context.Context, t *Tree) (string, error) {
 			return w.fetchPiece(ctx, f.SHA256, offset)
 		})
 	})
-}
-
-// checkKilled returns errKilled if the test hook ends the process before an operation.
-func (w *worker) checkKilled(op string) error {
-	if !w.o.fault(op) {
-		return nil
-	}
-	w.dead.Store(true)
-	w.endRun(errKilled)
-	w.conn.Close()
-	return errKilled
 }
 
 // workOnce works for a run until it is over.
