@@ -87,7 +87,7 @@ func textOf(tokens []int32) string {
 var recipes = []string{
 	"random", "maskgit", "moment", "hybrid", "hybrid cache=1", "halton cache=2", "temp", "vanilla",
 	"confidence", "margin", "entropy", "eb", "klass", "p2", "remdm", "remdm(strategy=conf)",
-	"remdm(strategy=psi,kappa=0.5)", "dilated", "spaced(eb(budget=4))",
+	"remdm(strategy=psi,kappa=0.5)", "gibbs(k=2)", "dilated", "spaced(eb(budget=4))",
 	"info-gain",
 	"low-confidence", "low-confidence(temperature=1)", "semi-ar(random)",
 	"semi-ar(low-confidence) reuse=dual",

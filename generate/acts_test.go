@@ -111,7 +111,8 @@ func other(p param.Param) string {
 var beside = map[string]string{"semi-ar/even": "block=7,", "klass/kappa": "confidence=0.2,",
 	"wino/narrow": "wide=0.3,", "pc/clip": "lambda=0.001,", "multi-block/add": "block=4,",
 	"remdm/kappa": "strategy=psi,", "remdm/from": "strategy=psi,kappa=0.5,",
-	"remdm/to": "strategy=psi,kappa=0.5,", "spaced/stride": "threshold(theta=0.2),"}
+	"remdm/to": "strategy=psi,kappa=0.5,", "gibbs/tau": "by=past,",
+	"spaced/stride": "threshold(theta=0.2),"}
 
 // elsewhere are the rules that do something on other models only, whose packs' golden runs hold
 // their parameters.

@@ -553,7 +553,8 @@ func TestBlocksOpenLeftToRight(t *testing.T) {
 func TestRemaskersKeepWhatIsKnown(t *testing.T) {
 	start := slices.Repeat([]int32{9}, 16)
 	start[0], start[9] = 5, 6
-	for _, name := range []string{"p2(eta=3)", "remdm(eta=0.3)", "remdm(strategy=loop,eta=0.3)"} {
+	for _, name := range []string{"p2(eta=3)", "remdm(eta=0.3)", "remdm(strategy=loop,eta=0.3)",
+		"gibbs(k=4)", "gibbs(k=4,by=past)"} {
 		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name),
 			Steps: 12},
 			Known: start}, N: 3}

@@ -51,8 +51,8 @@ func subjects(t *testing.T, threads int) map[string]model.Denoiser {
 
 var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "margin", "entropy",
 	"eb", "klass", "info-gain",
-	"semi-ar(moment,block=4)", "semi-ar(halton,block=4)", "threshold", "remdm", "first-hitting",
-	"temp", "dplm(resample=0.1)",
+	"semi-ar(moment,block=4)", "semi-ar(halton,block=4)", "threshold", "remdm", "gibbs(k=2)",
+	"first-hitting", "temp", "dplm(resample=0.1)",
 	"entropy-threshold(entropy=1)", "frechet(margin=-1)", "credit(theta=0.3)", "pc",
 	"wino(wide=0.1,narrow=0.5,block=5)", "wino(wide=0.1,narrow=0.5,block=5,temperature=1)",
 	"daedal(start=3,grow=2,low=0.4,high=0.3)", "rho-eos(start=4,unit=2)",

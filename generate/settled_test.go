@@ -64,7 +64,7 @@ func TestSettledPositionsStay(t *testing.T) {
 func TestEndsChangeNoText(t *testing.T) {
 	all := subjects(t, 1)
 	checks(t, "60")
-	again := []string{"wino(wide=0.1,narrow=0.9,block=4)", "p2", "remdm"}
+	again := []string{"wino(wide=0.1,narrow=0.9,block=4)", "p2", "remdm", "gibbs(k=2)"}
 	shorter := map[bool]int{} // by whether the rule masks again
 	for name, d := range all {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestTextsEndWhereAnEndOpens(t *testing.T) {
 // Ends are settled in the loops of papers, and a rule that may take an end back waits for that.
 func TestEndAt(t *testing.T) {
 	require.Equal(t, "settled", generate.ParamOf("end-at").Default)
-	for _, rule := range []string{"p2", "remdm", "wino", "daedal"} {
+	for _, rule := range []string{"p2", "remdm", "gibbs", "wino", "daedal"} {
 		r := recipe(t, rule+" end-at=open")
 		_, err := r.Complete(newTable(8), 8)
 		require.ErrorContains(t, err, "end-at is open, want settled with "+rule)
@@ -203,6 +203,7 @@ func TestHowMuchIsSettled(t *testing.T) {
 		"wino(wide=0.1,narrow=0.9,block=24)": start,
 		"p2 steps=10":                        start,
 		"remdm steps=10":                     start,
+		"gibbs steps=10":                     start,
 		"dplm steps=10":                      start,
 	} {
 		r := generate.Request{Recipe: recipe(t, rule), Length: 12, MaxLength: 24, Seed: 3}

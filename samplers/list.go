@@ -285,6 +285,13 @@ var rules = []Rule{
 		CacheRefusal: "tosses a coin at each position alone",
 	},
 	{
+		Prototype:    Gibbs{},
+		Name:         "gibbs",
+		Line:         "vanilla between whose steps single positions are drawn again",
+		Paper:        "Gourevitch et al. 2026, arXiv 2605.22765",
+		CacheRefusal: "tosses a coin at each position alone",
+	},
+	{
 		Prototype:    ThetaTrapezoidal{},
 		Name:         "theta-trapezoidal",
 		Line:         "coins of second order, two evaluations a step",

@@ -57,8 +57,8 @@ func TestWaysShowTheSame(t *testing.T) {
 func drawShown(t *rapid.T, chats bool) unmask.Request {
 	r := unmask.Request{Seed: rapid.Uint64Range(1, 1<<40).Draw(t, "seed"),
 		MaxTokens: rapid.IntRange(4, 24).Draw(t, "max tokens"), Overrides: generate.Overrides{}}
-	r.Overrides["sampler"] = oneOf(t, "sampler", "moment", "hybrid", "p2", "remdm", "semi-ar(random)",
-		"eb(margin)", "confidence", "dynamic", "edit(theta=0.05,edit=0.01,post=4)",
+	r.Overrides["sampler"] = oneOf(t, "sampler", "moment", "hybrid", "p2", "remdm", "gibbs",
+		"semi-ar(random)", "eb(margin)", "confidence", "dynamic", "edit(theta=0.05,edit=0.01,post=4)",
 		"greedy(edit(theta=0.05,edit=0.01,post=4))", "semi-ar(low-confidence,block=4)",
 		"credit", "wino(wide=0.1,block=8)", "multi-block(block=4)", "daedal(start=4,grow=3,low=0.4)",
 		"semi-ar(draft,block=4)", "semi-ar(dilated,block=8)", "dilated(least=0.3)",

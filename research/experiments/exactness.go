@@ -58,6 +58,7 @@ var variants = map[string][]string{
 	"fast-dllm-v2":   {"fast-dllm-v2(temperature=1)"},
 	"wedlm":          {"wedlm(temperature=1)"},
 	"p2":             {"p2(eta=0.1)"},
+	"gibbs":          {"gibbs(k=8)"},
 }
 
 // cachedRules are the rules that are measured with an intermediate stage of partial caching too.
