@@ -129,10 +129,11 @@ func (l *Language) completes(tokens []int32, mask int32) bool {
 }
 
 // Evidence is what is known of a position's marginal: for each class of tokens, [classes], the sum
-// and the largest of the probabilities.
+// and the largest of the probabilities; and the sum of those of tokens without a class.
 type Evidence struct {
-	Sum []float64
-	Top []float64
+	Sum     []float64
+	Top     []float64
+	Outside float64
 }
 
 // minProbability stands for a probability of 0, so that a filter cannot empty a language. minSum

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 
 	"unmask/grammar"
 	"unmask/model"
@@ -284,6 +285,7 @@ func (m *Marginals) readEvidence(q *Sequence, index int, w *poweredChain) error 
 func (e *Evidence) sumClasses(l *Language, logits []float32, power float64) error {
 	clear(e.Sum)
 	clear(e.Top)
+	e.Outside = 0
 	top := slices.Max(logits) // NaN if any is
 	switch x := float64(top); {
 	case math.IsNaN(x):
@@ -300,8 +302,11 @@ func (e *Evidence) sumClasses(l *Language, logits []float32, power float64) erro
 		if k := l.Class[v]; k >= 0 {
 			e.Sum[k] += p
 			e.Top[k] = max(e.Top[k], p)
+		} else {
+			e.Outside += p
 		}
 	}
+	e.Outside /= whole
 	for k := range e.Sum {
 		e.Sum[k] /= whole
 		e.Top[k] /= whole
@@ -318,21 +323,66 @@ func (m *Marginals) locate(row int32) (index, position int, inside bool) {
 	return index, position, position >= 0 && position < l.positions()
 }
 
-// Visit passes the marginals given the languages, as logits.
+// Visit passes the marginals given the languages, as logits. Where a language changes them, that of
+// the most probable token is 0, because float32 has the most digits there.
 func (m *Marginals) Visit(rows []int32, visit func(i int, logits []float32)) error {
 	coefficients, err := m.logCoefficients(rows)
 	if err != nil {
 		return err
 	}
 	all := model.Indexes(0, len(rows))
-	_, err = m.visitUntil(rows, all, func(i int, logits []float32, isLast bool) bool {
-		if coefficients[i] != nil && !m.addCoefficients(rows[i], coefficients[i], logits) && !isLast {
-			return false
+	return m.visitWeighted(rows, all, coefficients, func(i int, logits []float32, weighted []float64) {
+		for v, x := range weighted {
+			logits[v] = float32(x)
 		}
 		visit(i, logits)
+	})
+}
+
+// visitWeighted passes the logits of the rows with some indexes and, where a language changes them,
+// the changed ones in 64 bits, the largest of which is 0; nil elsewhere.
+func (m *Marginals) visitWeighted(rows []int32, indexes []int, coefficients [][]float64,
+	visit func(i int, logits []float32, weighted []float64)) error {
+	_, err := m.visitUntil(rows, indexes, func(i int, logits []float32, isLast bool) bool {
+		if coefficients[i] == nil {
+			visit(i, logits, nil)
+			return true
+		}
+		buffer, _ := weightedRows.Get().(*[]float64)
+		if buffer == nil {
+			buffer = new([]float64)
+		}
+		defer weightedRows.Put(buffer)
+		class := m.Sequence(int(rows[i]) / m.Length).Language.Class
+		weighted := addLogs((*buffer)[:0], logits, coefficients[i], class)
+		*buffer = weighted
+
+		top := slices.Max(weighted)
+		if math.IsInf(top, -1) && !isLast {
+			return false
+		}
+		for v := range weighted {
+			weighted[v] -= top
+		}
+		visit(i, logits, weighted)
 		return true
 	})
 	return err
+}
+
+// weightedRows is memory of visitWeighted, whose visits may run at once.
+var weightedRows sync.Pool
+
+// addLogs appends to out the logits with the logarithms of their classes' coefficients added.
+func addLogs(out []float64, logits []float32, logs []float64, class []int32) []float64 {
+	for v, x := range logits {
+		weighted := math.Inf(-1)
+		if k := class[v]; k >= 0 {
+			weighted = float64(x) + logs[k]
+		}
+		out = append(out, weighted)
+	}
+	return out
 }
 
 // visitUntil passes the filtered logits of the rows with some indexes to take and, for those for
@@ -401,8 +451,8 @@ func (m *Marginals) orderOf(rows []int32) []int {
 	return order
 }
 
-// logCoefficients returns the logarithms of the coefficients of rows' classes, nil for a row
-// outside of its language.
+// logCoefficients returns the logarithms of the coefficients of rows' classes, nil for a row whose
+// marginal is the network's: one outside of its language, or at which all tokens weigh alike.
 func (m *Marginals) logCoefficients(rows []int32) ([][]float64, error) {
 	list := make([][]float64, len(rows))
 	for _, i := range m.orderOf(rows) {
@@ -414,28 +464,41 @@ func (m *Marginals) logCoefficients(rows []int32) ([][]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		list[i] = w.chain.Coefficients(position, nil)
-		for k, x := range list[i] {
-			list[i][k] = math.Log(x)
+		coefficients := w.chain.Coefficients(position, nil)
+		evidence := w.evidence[position]
+		if m.isKnown(rows[i]) { // what was read there was of another pass
+			evidence = nil
 		}
+		if weighAlike(m.Sequence(index).Language, coefficients, evidence) {
+			continue
+		}
+		for k, x := range coefficients {
+			coefficients[k] = math.Log(x)
+		}
+		list[i] = coefficients
 	}
 	return list, nil
 }
 
-// addCoefficients adds the logarithms of coefficients to a row's logits, and reports whether any is
-// finite.
-func (m *Marginals) addCoefficients(row int32, logs []float64, logits []float32) (anyFinite bool) {
-	class := m.Sequence(int(row) / m.Length).Language.Class
-	for v, k := range class[:len(logits)] {
-		if k < 0 {
-			logits[v] = float32(math.Inf(-1))
-			continue
-		}
-		x := float64(logits[v]) + logs[k]
-		logits[v] = float32(x)
-		anyFinite = anyFinite || !math.IsInf(x, -1)
+// alike is the most by which coefficients that are equal differ for the rounding of sums, as a share
+// of the largest.
+const alike = 1e-10
+
+// weighAlike reports whether coefficients are equal for all tokens that the evidence, if there is
+// any, says to be possible. Then the marginal is the network's, whose own sums may round otherwise.
+func weighAlike(l *Language, coefficients []float64, e *Evidence) bool {
+	if e == nil && slices.Contains(l.Class, -1) || e != nil && e.Outside > 0 {
+		return false
 	}
-	return anyFinite
+	least := math.Inf(1)
+	largest := 0.0
+	for k, x := range coefficients {
+		if e == nil || e.Sum[k] > 0 {
+			least = min(least, x)
+			largest = max(largest, x)
+		}
+	}
+	return largest > 0 && least >= largest*(1-alike)
 }
 
 // Stats reduces the marginals given the languages. Arg is the token of the most probable sequence,
@@ -444,33 +507,103 @@ func (m *Marginals) addCoefficients(row int32, logs []float64, logits []float32)
 // The most probable tokens of single positions would not do for Arg: together they need not belong
 // to the language.
 func (m *Marginals) Stats(rows []int32, s *model.Stats) error {
-	best := make([]int32, len(rows))
+	best := slices.Repeat([]int32{-1}, len(rows))
 	if s.Arg != nil {
 		if err := m.bestTokens(rows, best); err != nil {
 			return err
 		}
 	}
+	coefficients, err := m.logCoefficients(rows)
+	if err != nil {
+		return err
+	}
+	var plain, weighted []int
+	for i := range rows {
+		if coefficients[i] == nil {
+			plain = append(plain, i)
+		} else {
+			weighted = append(weighted, i)
+		}
+	}
+	if err := m.plainStats(rows, plain, s); err != nil {
+		return err
+	}
 	var fault rowFault
-	err := m.Visit(rows, func(i int, logits []float32) {
+	err = m.visitWeighted(rows, weighted, coefficients, func(i int, _ []float32, logits []float64) {
 		if err := model.ReduceRow(logits, s, i); err != nil {
 			fault.report(rows[i], err)
 			return
 		}
-		if s.Arg == nil || s.Arg[i] == best[i] || best[i] < 0 {
-			return
-		}
-		s.Arg[i] = best[i]
-		if s.P1 != nil {
-			row := model.Stats{LogSum: make([]float64, 1)}
-			_ = model.ReduceRow(logits, &row, 0) // succeeds, as it did above
-			p := math.Exp(float64(logits[best[i]]) - row.LogSum[0])
-			if s.P2 != nil {
-				s.P2[i] = min(s.P1[i], p)
-			}
-			s.P1[i] = p
-		}
+		useBest(logits, s, i, best[i])
 	})
-	return cmp.Or(err, fault.err())
+	if err := cmp.Or(err, fault.err()); err != nil || s.Arg == nil {
+		return err
+	}
+	plain = slices.DeleteFunc(plain, func(i int) bool { return best[i] < 0 || s.Arg[i] == best[i] })
+	return m.visitWeighted(rows, plain, coefficients, func(i int, logits []float32, _ []float64) {
+		useBest(logits, s, i, best[i])
+	})
+}
+
+// plainStats reduces the rows with some indexes as the network does.
+func (m *Marginals) plainStats(rows []int32, indexes []int, s *model.Stats) error {
+	if len(indexes) == 0 {
+		return nil
+	}
+	n := len(indexes)
+	part := model.Stats{Beta: s.Beta}
+	asked := make([]int32, n)
+	for k, i := range indexes {
+		asked[k] = rows[i]
+	}
+	fields := [][2]*[]float64{
+		{&part.LogMoment, &s.LogMoment},
+		{&part.Entropy, &s.Entropy},
+		{&part.P1, &s.P1},
+		{&part.P2, &s.P2},
+		{&part.LogSum, &s.LogSum},
+	}
+	for _, f := range fields {
+		if *f[1] != nil {
+			*f[0] = make([]float64, n)
+		}
+	}
+	if s.Arg != nil {
+		part.Arg = make([]int32, n)
+	}
+	if err := m.Filtered.Stats(asked, &part); err != nil {
+		return err
+	}
+	for k, i := range indexes {
+		for _, f := range fields {
+			if *f[1] != nil {
+				(*f[1])[i] = (*f[0])[k]
+			}
+		}
+		if s.Arg != nil {
+			s.Arg[i] = part.Arg[k]
+		}
+	}
+	return nil
+}
+
+// useBest sets the reductions of a row to those with the most probable sequence's token, -1 for
+// none, in the place of the most probable token.
+func useBest[T float32 | float64](logits []T, s *model.Stats, i int, best int32) {
+	if s.Arg == nil || best < 0 || s.Arg[i] == best {
+		return
+	}
+	s.Arg[i] = best
+	if s.P1 == nil {
+		return
+	}
+	row := model.Stats{LogSum: make([]float64, 1)}
+	_ = model.ReduceRow(logits, &row, 0) // succeeds, as it did before
+	p := math.Exp(float64(logits[best]) - row.LogSum[0])
+	if s.P2 != nil {
+		s.P2[i] = min(s.P1[i], p)
+	}
+	s.P1[i] = p
 }
 
 // bestTokens sets tokens to those of the most probable sequences at rows, -1 where the token is

@@ -206,27 +206,71 @@ func (s *sequenceDraw) advance(next []float64) {
 
 // finishDraw draws the rows outside of languages, and sets LogP.
 func (m *Marginals) finishDraw(rows, tokens []int32, d *model.Draw) error {
+	var outside, inside []int
+	for i, row := range rows {
+		if _, _, isInside := m.locate(row); !isInside {
+			outside = append(outside, i)
+			continue
+		}
+		inside = append(inside, i)
+		d.Token[i] = tokens[i]
+	}
+	if err := m.drawOutside(rows, outside, d); err != nil || d.LogP == nil {
+		return err
+	}
+	return m.setLogP(rows, inside, d)
+}
+
+// drawOutside draws the rows with some indexes, which no language has, as the network does.
+func (m *Marginals) drawOutside(rows []int32, indexes []int, d *model.Draw) error {
+	n := len(indexes)
+	if n == 0 {
+		return nil
+	}
+	asked := make([]int32, n)
+	part := model.Draw{Power: d.Power, Uniform: make([]float64, n), Token: make([]int32, n),
+		LogP: make([]float64, n)}
+	for k, i := range indexes {
+		asked[k] = rows[i]
+		part.Uniform[k] = d.Uniform[i]
+	}
+	if err := m.Filtered.Sample(asked, &part); err != nil {
+		return err
+	}
+	for k, i := range indexes {
+		d.Token[i] = part.Token[k]
+		if d.LogP != nil {
+			d.LogP[i] = part.LogP[k]
+		}
+	}
+	return nil
+}
+
+// setLogP sets LogP of the rows with some indexes, which belong to languages.
+func (m *Marginals) setLogP(rows []int32, indexes []int, d *model.Draw) error {
+	coefficients, err := m.logCoefficients(rows)
+	if err != nil {
+		return err
+	}
+	sums := model.Stats{LogSum: make([]float64, len(rows))}
+	plain := slices.DeleteFunc(slices.Clone(indexes), func(i int) bool {
+		return coefficients[i] != nil
+	})
+	if err := m.plainStats(rows, plain, &sums); err != nil {
+		return err
+	}
 	var fault rowFault
-	err := m.Visit(rows, func(i int, logits []float32) {
-		_, _, inside := m.locate(rows[i])
-		if !inside {
-			if err := model.DrawRow(logits, d, i); err != nil {
-				fault.report(rows[i], err)
-			}
+	err = m.visitWeighted(rows, indexes, coefficients, func(i int, logits []float32,
+		weighted []float64) {
+		if weighted == nil {
+			d.LogP[i] = float64(logits[d.Token[i]]) - sums.LogSum[i]
 			return
 		}
-		if tokens[i] >= 0 {
-			d.Token[i] = tokens[i]
-		}
-		if d.LogP == nil {
-			return
-		}
-		s := model.Stats{LogSum: make([]float64, 1)}
-		if err := model.ReduceRow(logits, &s, 0); err != nil {
+		if err := model.ReduceRow(weighted, &sums, i); err != nil {
 			fault.report(rows[i], err)
 			return
 		}
-		d.LogP[i] = min(float64(logits[d.Token[i]])-s.LogSum[0], 0)
+		d.LogP[i] = min(weighted[d.Token[i]]-sums.LogSum[i], 0)
 	})
 	return cmp.Or(err, fault.err())
 }

@@ -88,7 +88,7 @@ func (e *RowError) Unwrap() error { return e.Err }
 
 // ReduceRow computes the reductions set in s for one row of logits, outcomes only, and stores them
 // at index i. Sums are float64, in index order.
-func ReduceRow(logits []float32, s *Stats, i int) error {
+func ReduceRow[T float32 | float64](logits []T, s *Stats, i int) error {
 	top, second, arg := largest(logits)
 	sum := 0.0
 	mean := 0.0 // of the logits less the largest, times sum
@@ -168,7 +168,7 @@ func DrawRow(logits []float32, w *Draw, i int) error {
 }
 
 // largest returns the two largest logits and the lowest index of the largest.
-func largest(logits []float32) (top, second float64, arg int32) {
+func largest[T float32 | float64](logits []T) (top, second float64, arg int32) {
 	top = math.Inf(-1)
 	second = math.Inf(-1)
 	for i, x := range logits {
@@ -185,7 +185,7 @@ func largest(logits []float32) (top, second float64, arg int32) {
 }
 
 // checkSoftmax returns an error if logits with this maximum and sum of exp have no softmax.
-func checkSoftmax(logits []float32, top, sum float64) error {
+func checkSoftmax[T float32 | float64](logits []T, top, sum float64) error {
 	switch {
 	case math.IsInf(top, 1):
 		return fmt.Errorf("a logit is +Inf, want finite numbers or -Inf")
@@ -198,8 +198,8 @@ func checkSoftmax(logits []float32, top, sum float64) error {
 }
 
 // anyNaN reports whether a logit is NaN, the only number that differs from itself.
-func anyNaN(logits []float32) bool {
-	return slices.ContainsFunc(logits, func(l float32) bool { return l != l })
+func anyNaN[T float32 | float64](logits []T) bool {
+	return slices.ContainsFunc(logits, func(l T) bool { return l != l })
 }
 
 // scratchRows is a pool of rows for goroutines that visit rows at once.
