@@ -480,8 +480,8 @@ func (m *Marginals) logCoefficients(rows []int32) ([][]float64, error) {
 	return list, nil
 }
 
-// alike is the most by which coefficients that are equal differ for the rounding of sums, as a share
-// of the largest.
+// alike is the most by which equal coefficients differ for the rounding of sums, as a share of the
+// largest.
 const alike = 1e-10
 
 // weighAlike reports whether coefficients are equal for all tokens that the evidence, if there is

@@ -11,7 +11,8 @@ import (
 
 // Avoid returns the automaton of the texts w for which expressions, in the syntax of Regexp, match
 // nowhere in before + w + after, except for matches that lie wholly in before or in after: these
-// texts are there already, and no w could change them.
+// texts are there already, and no w could change them. A text is any bytes: what is no UTF-8
+// matches nothing.
 func Avoid(expressions []string, before, after string, budget *Budget) (*DFA, error) {
 	refuse := func(why string) error {
 		return &param.Error{
@@ -45,7 +46,7 @@ func Avoid(expressions []string, before, after string, budget *Budget) (*DFA, er
 	if err != nil {
 		return nil, err
 	}
-	every, err := Regexp("(?s).*", budget)
+	every, err := anyBytes(budget)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +55,14 @@ func Avoid(expressions []string, before, after string, budget *Budget) (*DFA, er
 		err = refuse("it leaves no text")
 	}
 	return out, err
+}
+
+// anyBytes returns the automaton of all texts, also of those that are no UTF-8.
+func anyBytes(budget *Budget) (*DFA, error) {
+	b := NewBuilder(budget)
+	state := b.AddState()
+	b.AddRange(state, state, 0, 255)
+	return b.Build(state, state)
 }
 
 // textsWithMatch returns the automaton of the texts w such that a text of d lies in before + w +

@@ -10,7 +10,7 @@ import (
 // end.
 func (m *composition) result() (*Tokens, error) {
 	accept, end := m.addEnd()
-	padSet := m.addPads()
+	padSet := m.addPads(end)
 	far := distances(accept, predecessors(len(accept), func(s int32, edge func(to int32)) {
 		for _, e := range m.out[s] {
 			edge(e.To)
@@ -94,19 +94,26 @@ func (m *composition) addEnd() (accept []bool, end int32) {
 	return append(accept, true), end
 }
 
-// addPads lets the tokens that spell nothing lead from each state to itself. It returns their set,
-// -1 without any.
-func (m *composition) addPads() (set int32) {
+// addPads lets the tokens that spell nothing lead from each state to itself, and any token from the
+// end if AnyAfterEnd. It returns the set of those that spell nothing, -1 without any.
+func (m *composition) addPads(end int32) (set int32) {
 	pads := slices.DeleteFunc(slices.Clone(m.o.PadTokens), func(t int32) bool {
 		return slices.Contains(m.o.EndTokens, t)
 	})
 	classes := m.classesOfSpecial(pads)
-	if len(classes) == 0 {
-		return -1
+	set = -1
+	if len(classes) > 0 {
+		set = m.setID(classes)
+		for s := range m.out {
+			m.out[s] = append(m.out[s], TokenEdge{set, int32(s)})
+		}
 	}
-	set = m.setID(classes)
-	for s := range m.out {
-		m.out[s] = append(m.out[s], TokenEdge{set, int32(s)})
+	if m.o.AnyAfterEnd && end >= 0 {
+		every := make([]int32, m.classCount)
+		for k := range every {
+			every[k] = int32(k)
+		}
+		m.out[end] = []TokenEdge{{m.setID(every), end}}
 	}
 	return set
 }

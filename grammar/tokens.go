@@ -91,6 +91,9 @@ type TokenOptions struct {
 	// MayTruncate, with EndTokens: a text may also end where the positions do.
 	MayTruncate bool
 
+	// AnyAfterEnd: all tokens that the automaton reads anywhere may follow an end token.
+	AnyAfterEnd bool
+
 	// Bytes bounds the memory; 0 means 64 MiB.
 	Bytes int
 

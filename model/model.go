@@ -56,6 +56,9 @@ type Spec struct {
 	// EndTokens are tokens that end a text.
 	EndTokens []int32
 
+	// NeverDrawn are tokens below Outcomes that the network itself forbids.
+	NeverDrawn []int32
+
 	// BeforeText and AfterText are the tokens around every text, which are not shown with it: an
 	// encoder's first and last.
 	BeforeText []int32

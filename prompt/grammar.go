@@ -53,6 +53,9 @@ func (g *Grammar) EndsItself() bool {
 	return len(g.formFields()) > 0 && (g.Calls == nil || !g.Calls.Text)
 }
 
+// avoidsAlone reports whether any text is allowed but for what Avoid forbids.
+func (g *Grammar) avoidsAlone() bool { return len(g.formFields()) == 0 && g.Recursion == 0 }
+
 // formFields returns the names of the set fields among those of which only one may be set.
 func (g *Grammar) formFields() []string {
 	var names []string
@@ -90,6 +93,10 @@ type placement struct {
 
 	// padTokens may stand anywhere in it, and spell nothing.
 	padTokens []int32
+
+	// isFree says that the text is one of a run without a grammar but for what it avoids: it need not
+	// end, and any tokens follow its end.
+	isFree bool
 
 	// spacesFollow says that the text runs to the end of a sequence for which the model has no end
 	// token, and none that pads, so that spaces and newlines fill what is left.

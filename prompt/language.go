@@ -94,27 +94,14 @@ func (l *Languages) Compile(ctx context.Context, g *Grammar, tokens, endTokens,
 		language.EndPosition--
 	}
 
-	isLast := language.EndPosition == len(tokens)
-	if !isLast {
-		endTokens = nil // known text follows, so nothing may end before it
-	} else if len(endTokens) == 0 {
-		endTokens = l.spec.EndTokens
-		if id, ok := l.text.endOfText(); ok && len(endTokens) == 0 {
-			endTokens = []int32{id}
-		}
+	isLast := language.EndPosition == len(tokens)-l.spec.TailCount(tokens)
+	var place *placement
+	if g.avoidsAlone() {
+		place = l.placeFree(isLast, endTokens, cut)
+	} else {
+		place = l.placeEnding(isLast, endTokens, cut)
+		endTokens = place.endTokens
 	}
-
-	place := &placement{endTokens: endTokens}
-	for _, pad := range l.text.pads {
-		switch {
-		case !slices.Contains(cut, pad):
-			place.padTokens = append(place.padTokens, pad)
-		case isLast && !slices.Contains(endTokens, pad):
-			place.endTokens = append(slices.Clip(place.endTokens), pad)
-		}
-	}
-	endTokens = place.endTokens
-	place.spacesFollow = isLast && len(endTokens) == 0 && len(place.padTokens) == 0
 	if len(g.Avoid) > 0 {
 		place.before = l.knownText(tokens[:language.FirstPosition])
 		place.after = l.knownText(tokens[language.EndPosition:])
@@ -127,6 +114,52 @@ func (l *Languages) Compile(ctx context.Context, g *Grammar, tokens, endTokens,
 		err = g.AsRefusal(l.check(ctx, language, tokens))
 	}
 	return language, endTokens, err
+}
+
+// placeEnding returns where a text stands that ends on the positions it has.
+func (l *Languages) placeEnding(isLast bool, endTokens, cut []int32) *placement {
+	if !isLast {
+		endTokens = nil // known text follows, so nothing may end before it
+	} else if len(endTokens) == 0 {
+		endTokens = l.spec.EndTokens
+		if id, ok := l.text.endOfText(); ok && len(endTokens) == 0 {
+			endTokens = []int32{id}
+		}
+	}
+	place := &placement{endTokens: endTokens}
+	for _, pad := range l.text.pads {
+		switch {
+		case !slices.Contains(cut, pad):
+			place.padTokens = append(place.padTokens, pad)
+		case isLast && !slices.Contains(endTokens, pad):
+			place.endTokens = append(slices.Clip(place.endTokens), pad)
+		}
+	}
+	place.spacesFollow = isLast && len(place.endTokens) == 0 && len(place.padTokens) == 0
+	return place
+}
+
+// placeFree returns where a text stands that may be any but for what it avoids: what a run without
+// a grammar draws. What is shown of it ends before the same tokens, and all others that are no text
+// are the empty word.
+func (l *Languages) placeFree(isLast bool, endTokens, cut []int32) *placement {
+	place := &placement{isFree: true}
+	if isLast {
+		place.endTokens = endTokens
+		if len(endTokens) == 0 {
+			place.endTokens = l.spec.EndTokens
+		}
+		place.endTokens = slices.Concat(place.endTokens, cut)
+	}
+	for id := range int32(l.spec.Outcomes) {
+		text, isText := tokenText(l.text, l.spec, id)
+		isEmpty := !isText || text == ""
+		isDrawn := id != l.spec.Mask && !slices.Contains(l.spec.NeverDrawn, id)
+		if isEmpty && isDrawn && !slices.Contains(place.endTokens, id) {
+			place.padTokens = append(place.padTokens, id)
+		}
+	}
+	return place
 }
 
 // check returns an error if a language has no text with some tokens. Checks that look at many edges
@@ -166,9 +199,9 @@ var compiling = turns.New(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 func (l *Languages) compileOnce(ctx context.Context, g *Grammar, place *placement) (
 	*constrain.Language, error) {
 	calls, _ := json.Marshal(g.Calls) // what cannot be written is refused by the compiler
-	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %v %v %v %q %q %q", g.Schema, g.Regex,
-		g.Choice, calls, g.Recursion, place.endTokens, place.padTokens, place.spacesFollow, g.Avoid,
-		place.before, place.after))
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %v %v %v %v %q %q %q", g.Schema, g.Regex,
+		g.Choice, calls, g.Recursion, place.endTokens, place.padTokens, place.spacesFollow, place.isFree,
+		g.Avoid, place.before, place.after))
 	if kept, ok := l.kept.Get(key); ok {
 		return kept, nil
 	}
@@ -217,7 +250,8 @@ func (l *Languages) compile(ctx context.Context, g *Grammar, place *placement) (
 		EndTokens:   place.endTokens,
 		FillTokens:  place.endTokens,
 		PadTokens:   place.padTokens,
-		MayTruncate: g.Calls != nil && g.Calls.Text,
+		MayTruncate: place.isFree || g.Calls != nil && g.Calls.Text,
+		AnyAfterEnd: place.isFree,
 		Budget:      budget,
 	})
 	if err != nil {

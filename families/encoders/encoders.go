@@ -340,6 +340,7 @@ func (m *Model) packWeights(o model.Options) error {
 			BeforeText: c.tokens.before,
 			AfterText:  c.tokens.after,
 			EndTokens:  c.tokens.ends,
+			NeverDrawn: c.tokens.forbidden,
 		},
 		Head:         head,
 		RawHead:      &raw,

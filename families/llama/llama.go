@@ -361,6 +361,7 @@ func (m *Model) setUpPasses(raw, head backend.Head, precision backend.Precision)
 			Shifted:    c.Shift,
 			Sparse:     !ordered && c.Conv == nil, // neighbours in a convolution would be missing
 			EndTokens:  c.EndTokens,
+			NeverDrawn: append([]int32{c.Mask}, m.textless...),
 			BeforeText: c.Before,
 			AfterText:  c.After,
 			Tail:       c.Tail,
