@@ -2,6 +2,7 @@ package browser
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -85,13 +86,26 @@ func TestConversationList(t *testing.T) {
 	}
 }
 
-// What an earlier page kept, without names, is there once, and stays so.
+// What the page of 0.1.0 kept, without names, is there once, whole, and stays so.
 func TestConversationOfEarlierPage(t *testing.T) {
-	x := open(t, shared, "mode=chat&seed=4&steps=4&length=20", early(`localStorage["unmask-chats"] ||=
-		'[{"system":"","messages":[{"role":"user","content":"Who is Ben?"},{"role":"assistant","content":"Ben."}]}]'`))
-	say(x, "And Lily?")
+	kept, err := os.ReadFile("../../testdata/upgrade/0.1.0/page.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(string(kept))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := open(t, shared, "mode=chat&seed=4&steps=4&length=20",
+		early(`localStorage["unmask-chats"] ||= `+string(text)))
+	for _, shown := range []string{"Who is Ben?", "Ben is a boy.", "And Lily?", "Lily was"} {
+		if talk := x.text("#talk"); !strings.Contains(talk, shown) {
+			t.Errorf("the conversation %q has no %q", talk, shown)
+		}
+	}
+	say(x, "And Tom?")
 	x.do(chromedp.Reload(), chromedp.WaitReady("body.ready"))
-	if got := listed(x); got != "Who is Ben?" {
+	if got := listed(x); got != "Who is Ben?|New chat" {
 		t.Errorf("the list is %s", got)
 	}
 }

@@ -20,3 +20,21 @@ run raw-end packs/dreamon-tiny --length 8
 "$program" text --model packs/sdtt-tiny --seed 3 -n 3 --length 8 --shard 0/2 --out "$out/shard-0.jsonl"
 "$program" text --model packs/sdtt-tiny --seed 3 -n 3 --length 8 --shard 1/2 --out "$out/shard-1.jsonl"
 "$program" image --model packs/mage-tiny --seed 3 -n 2 --steps 2 --out "$out/pictures"
+
+# A run that a hub and a worker have begun and that was interrupted: its file, the hub's secrets, and
+# the worker's cache of weights.
+mkdir -p "$out/fleet/tiny"
+cp packs/sdtt-tiny/config.json packs/sdtt-tiny/model.safetensors "$out/fleet/tiny/"
+cd "$out/fleet"
+"$program" text --model ./tiny --sampler hybrid --temperature 1 --seed 3 -n 200 --length 16 --steps 16 \
+	--out joined.jsonl --hub 127.0.0.1:0 &
+hub=$!
+while [ ! -s joined.jsonl.hub ]; do sleep 0.1; done
+"$program" worker --join @joined.jsonl.hub --cache cache &
+worker=$!
+while ! ls cache/trees/*/*/model.safetensors && [ -e joined.jsonl.hub ]; do sleep 0.1; done
+kill -INT $hub
+wait $hub || true
+kill -INT $worker
+wait $worker || true
+rm -r tiny cache/files/*.lock
