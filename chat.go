@@ -51,7 +51,7 @@ func refuseMessages(reason string) error {
 }
 
 // callForm returns how the model's answers spell calls, and whether its template says so.
-func (m *Model) callForm() (form chat.CallForm, own bool) {
+func (m *Model) callForm() (form chat.CallForm, isOwn bool) {
 	c, err := m.Chat()
 	if err != nil {
 		return chat.PlainCalls, false

@@ -86,11 +86,11 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	findings = append(findings, findPort(f.listen))
 
 	var problems []string
-	for _, one := range findings {
-		if one.Problem != "" {
-			problems = append(problems, one.Name)
+	for _, found := range findings {
+		if found.Problem != "" {
+			problems = append(problems, found.Name)
 		}
-		if err := f.print(one); err != nil {
+		if err := f.print(found); err != nil {
 			return err
 		}
 	}
@@ -129,31 +129,31 @@ func askReady(ctx context.Context, url string) error {
 }
 
 // print writes a finding as a line of text or of JSON.
-func (f *doctorFlags) print(one finding) error {
+func (f *doctorFlags) print(found finding) error {
 	if f.json {
-		return json.NewEncoder(stdout).Encode(one)
+		return json.NewEncoder(stdout).Encode(found)
 	}
-	fmt.Fprintf(stdout, "%-11s %s\n", one.Name, one.Found)
-	if one.Problem != "" {
-		fmt.Fprintf(stdout, "%-11s %s\n", "", one.Problem)
+	fmt.Fprintf(stdout, "%-11s %s\n", found.Name, found.Found)
+	if found.Problem != "" {
+		fmt.Fprintf(stdout, "%-11s %s\n", "", found.Problem)
 	}
 	return nil
 }
 
 // findProcessor says which kernels run here.
 func findProcessor() finding {
-	one := finding{Name: "processor", Found: fmt.Sprintf("%s, %d threads", processor.Name(),
+	f := finding{Name: "processor", Found: fmt.Sprintf("%s, %d threads", processor.Name(),
 		runtime.NumCPU())}
 	if err := cpu.CheckISA(""); err != nil {
-		one.Problem = err.Error()
-		return one
+		f.Problem = err.Error()
+		return f
 	}
 	var sets []string
 	for _, level := range simd.Available() {
 		sets = append(sets, fmt.Sprint(level))
 	}
-	one.Found += fmt.Sprintf("; kernels: %s (of %s)", simd.Default(), strings.Join(sets, ", "))
-	return one
+	f.Found += fmt.Sprintf("; kernels: %s (of %s)", simd.Default(), strings.Join(sets, ", "))
+	return f
 }
 
 // lowMemory is less than what the built-in models need.
@@ -165,11 +165,11 @@ func findMemory() finding {
 	if !known {
 		return finding{Name: "memory", Found: "this system does not say how much is free"}
 	}
-	one := finding{Name: "memory", Found: fmt.Sprintf("%.1f GB free", float64(free)/1e9)}
+	f := finding{Name: "memory", Found: fmt.Sprintf("%.1f GB free", float64(free)/1e9)}
 	if free < lowMemory {
-		one.Problem = "the built-in models need 0.3 GB: close other programs, or raise the limit"
+		f.Problem = "the built-in models need 0.3 GB: close other programs, or raise the limit"
 	}
-	return one
+	return f
 }
 
 // findGPU says which GPUs --device can take, or why there is none.

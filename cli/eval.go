@@ -92,15 +92,15 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	} else if err != nil {
 		return err
 	}
-	var as *metrics.Retokenizer
+	var retokenizer *metrics.Retokenizer
 	if f.mdlm {
-		as, err = judge.Retokenizer()
+		retokenizer, err = judge.Retokenizer()
 		if err != nil {
 			return usagef("%v", wrapError("--mdlm", err))
 		}
 	}
 	p := terminal.NewProgress("samples", -1)
-	e, err := judges.EvalText(ctx, judge, as, f.stories, in,
+	e, err := judges.EvalText(ctx, judge, retokenizer, f.stories, in,
 		func(judged int) { p.Set(int64(judged)) })
 	p.Close()
 	if err != nil {

@@ -392,13 +392,13 @@ func addLogs(out []float64, logits []float32, logs []float64, class []int32) []f
 func (m *Marginals) visitUntil(rows []int32, indexes []int,
 	take func(i int, logits []float32, isLast bool) bool) (gaveWay []int, err error) {
 	for attempt, marginals := range []model.Marginals{m.Filtered, m.Raw, m.Raw} {
-		asked := make([]int32, len(indexes))
+		askedRows := make([]int32, len(indexes))
 		for k, i := range indexes {
-			asked[k] = rows[i]
+			askedRows[k] = rows[i]
 		}
 		taken := make([]bool, len(indexes))
 		isLast := attempt == 2
-		err := marginals.Visit(asked, func(k int, logits []float32) {
+		err := marginals.Visit(askedRows, func(k int, logits []float32) {
 			logits = logits[:m.Outcomes]
 			if isLast {
 				clear(logits)

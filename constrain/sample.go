@@ -86,11 +86,11 @@ func (m *Marginals) readWeights(rows []int32, indexes []int, power float64) erro
 	if n := len(indexes) * m.Outcomes; len(m.weights) < n {
 		m.weights = make([]float64, n)
 	}
-	asked := make([]int32, len(indexes))
+	askedRows := make([]int32, len(indexes))
 	for j, i := range indexes {
-		asked[j] = rows[i]
+		askedRows[j] = rows[i]
 	}
-	return m.Filtered.Visit(asked, func(j int, logits []float32) {
+	return m.Filtered.Visit(askedRows, func(j int, logits []float32) {
 		setWeights(m.weightsOf(j), logits, power)
 	})
 }

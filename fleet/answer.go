@@ -255,16 +255,16 @@ func (s *session) checkResult(r *result, data []byte) (outputs []Output, damaged
 // storeOutput puts an output into the store, or compares it with what is there: if two machines
 // make different bytes of one output, the run stops.
 func (s *session) storeOutput(p *peer, o Output) {
-	made := s.run.DigestOf(o.Data)
+	hash := s.run.DigestOf(o.Data)
 	if stored, ok := s.run.Store.Digest(o.Index); ok {
-		if made == stored {
+		if hash == stored {
 			s.counts.Duplicates++
 			return
 		}
 		maker := cmp.Or(s.makerOf[o.Index], "an earlier worker")
 		s.failed = fmt.Errorf("output %d is %.12s by %s and %.12s by %s: one of the two machines "+
 			"computes wrongly; make it on a third to tell which, then begin the run again without the "+
-			"wrong one", o.Index, stored, maker, made, p.name)
+			"wrong one", o.Index, stored, maker, hash, p.name)
 		return
 	}
 	if err := s.run.Store.Put(o.Index, o.Seed, bytes.Clone(o.Data)); err != nil {

@@ -195,15 +195,15 @@ func (b *blockLoop) beginBlock(start int) {
 // firstStale returns the start of the first block before the current one whose keys and values are
 // not those of its tokens, or that of the current block.
 func (b *blockLoop) firstStale() int {
-	at := 0
-	for at < b.from {
-		end := b.blockStart(at) + b.blockSize
-		if end > len(b.cached) || !slices.Equal(b.cached[at:end], b.Tokens[at:end]) {
+	start := 0
+	for start < b.from {
+		end := b.blockStart(start) + b.blockSize
+		if end > len(b.cached) || !slices.Equal(b.cached[start:end], b.Tokens[start:end]) {
 			break
 		}
-		at = end
+		start = end
 	}
-	return at
+	return start
 }
 
 // quota counts over a whole block of WholeBlocks even if some of it was known from the start.
@@ -288,10 +288,10 @@ func (b *blockLoop) advance() {
 // checkOpening returns an error for a choice outside the current block.
 func (b *blockLoop) checkOpening() error {
 	s := &b.step
-	for _, at := range s.opening.Replace {
-		if !slices.Contains(s.open, at) {
-			return fmt.Errorf("the sampler replaces position %d, want one of %d to %d, the block", at,
-				b.from, b.to-1)
+	for _, position := range s.opening.Replace {
+		if !slices.Contains(s.open, position) {
+			return fmt.Errorf("the sampler replaces position %d, want one of %d to %d, the block",
+				position, b.from, b.to-1)
 		}
 	}
 	if len(s.opening.Close) > 0 {

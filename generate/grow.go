@@ -86,19 +86,19 @@ func (g *growLoop) advance() {
 	length := len(g.Tokens)
 	moved := 0 // by how much the changes so far move later positions
 	for _, p := range g.step.masked {
-		into := 1
+		masks := 1
 		switch {
 		case removed[p]:
-			into = 0
+			masks = 0
 		case g.Tokens[p] != g.Expand:
 			continue
 		case length < g.maxLength && g.expansionsLeft > 0:
-			into = 2
+			masks = 2
 			g.expansionsLeft--
 		}
-		list = append(list, Resize{Position: p + moved, Into: into})
-		length += into - 1
-		moved += into - 1
+		list = append(list, Resize{Position: p + moved, Into: masks})
+		length += masks - 1
+		moved += masks - 1
 	}
 	g.applyResizes(list)
 	g.Resized = slices.DeleteFunc(g.Resized, func(r Resize) bool { return r.Into == 1 })

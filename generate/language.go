@@ -207,21 +207,21 @@ func (p *Pool) fitToGrammar(m *member) error {
 	if m.grammarState.Allows(all) {
 		return nil
 	}
-	var again []int
+	var misfits []int
 	for j, position := range o.Positions {
 		if !fits(position, o.Tokens[j]) {
-			again = append(again, j)
+			misfits = append(misfits, j)
 		}
 	}
-	return p.redrawTokens(m, tokens, again)
+	return p.redrawTokens(m, tokens, misfits)
 }
 
 // redrawTokens draws the tokens of some of a sampler's positions, by index in its opening, given
 // the others, which are in tokens.
-func (p *Pool) redrawTokens(m *member, tokens []int32, again []int) error {
+func (p *Pool) redrawTokens(m *member, tokens []int32, misfits []int) error {
 	o := &m.step.opening
 	m.grammarState.BeginPass(tokens, p.computedPositions(m.step.batchIndex))
-	n := len(again)
+	n := len(misfits)
 	rows := make([]int32, n)
 	d := model.Draw{
 		Power:   1,
@@ -229,7 +229,7 @@ func (p *Pool) redrawTokens(m *member, tokens []int32, again []int) error {
 		Token:   make([]int32, n),
 		LogP:    make([]float64, n),
 	}
-	for i, j := range again {
+	for i, j := range misfits {
 		position := o.Positions[j]
 		rows[i] = int32(m.step.batchIndex*p.pass.readBatch.Length + position)
 		d.Uniform[i] = m.randomStream().Uniform(position, philox.Token)
@@ -238,7 +238,7 @@ func (p *Pool) redrawTokens(m *member, tokens []int32, again []int) error {
 		return err
 	}
 	m.step.work.Head += n
-	for i, j := range again {
+	for i, j := range misfits {
 		o.Tokens[j] = d.Token[i]
 		if o.LogP != nil {
 			o.LogP[j] = d.LogP[i]

@@ -563,11 +563,11 @@ func (p *Pool) passAndDraw(group []*member) error {
 		return err
 	}
 
-	again, runs := partition(undecided, func(m *member) bool {
+	passes, runs := partition(undecided, func(m *member) bool {
 		return m.step.opening.Second.Run != nil
 	})
-	if len(again) > 0 {
-		if err := p.tryGroup(again, p.runSecondPass); err != nil {
+	if len(passes) > 0 {
+		if err := p.tryGroup(passes, p.runSecondPass); err != nil {
 			return err
 		}
 	}

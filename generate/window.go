@@ -28,13 +28,13 @@ func (r *Recipe) keptDistances() (near []bool, last bool) {
 	}
 	near = make([]bool, r.Window)
 	sum := 0.0 // of the density so far; a distance is kept where this passes a whole number
-	kept := 0.0
+	wholePassed := 0.0
 	for d := range near {
 		x := r.WindowSigma * float64(d) / float64(max(r.Window-1, 1))
 		sum += min(thinScale*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi), 1)
-		if n := math.Floor(sum + 1e-9); n > kept {
+		if n := math.Floor(sum + 1e-9); n > wholePassed {
 			near[d] = true
-			kept = n
+			wholePassed = n
 		}
 	}
 	return near, false

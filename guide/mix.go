@@ -127,18 +127,20 @@ type rowMixer struct {
 // mixLogits returns the mixed logits of rows, [rows, columns].
 func (s *rowMixer) mixLogits(rows []int32) (*model.Dense, error) {
 	// The network is asked for rows and for the other passes' rows at once: otherAt is where in
-	// asked the other pass of each row is, -1 for none.
-	asked := append([]int32(nil), rows...)
+	// askedRows the other pass of each row is, -1 for none.
+	askedRows := append([]int32(nil), rows...)
 	otherAt := make([]int, len(rows))
 	for i, r := range rows {
 		otherAt[i] = -1
 		if other := s.g.otherPass[r/s.length]; other >= 0 {
-			otherAt[i] = len(asked)
-			asked = append(asked, other*s.length+r%s.length)
+			otherAt[i] = len(askedRows)
+			askedRows = append(askedRows, other*s.length+r%s.length)
 		}
 	}
-	all := make([][]float32, len(asked))
-	err := s.network.Visit(asked, func(i int, l []float32) { all[i] = append([]float32(nil), l...) })
+	all := make([][]float32, len(askedRows))
+	err := s.network.Visit(askedRows, func(i int, logits []float32) {
+		all[i] = append([]float32(nil), logits...)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -81,20 +81,20 @@ func (b *Batch) shadows(sequence int) []int32 { return elementOr(b.Shadows, sequ
 
 // keys returns the number of keys of a sequence that its own rows can see.
 func (b *Batch) keys(sequence int) int {
-	if kept := b.kept(sequence); kept != nil {
-		return len(kept)
+	if visible := b.kept(sequence); visible != nil {
+		return len(visible)
 	}
 	return b.UsedLength(sequence) - len(b.shadows(sequence))
 }
 
 // slot returns where the key of a position lies, -1 for nowhere.
 func (b *Batch) slot(sequence, pos int) int {
-	kept := b.kept(sequence)
-	if kept == nil {
+	visible := b.kept(sequence)
+	if visible == nil {
 		return pos
 	}
-	if at, ok := slices.BinarySearch(kept, int32(pos)); ok {
-		return at
+	if slot, ok := slices.BinarySearch(visible, int32(pos)); ok {
+		return slot
 	}
 	return -1
 }

@@ -221,10 +221,10 @@ func (s *Source) HasTensor(suffix string) bool {
 }
 
 // Bind binds the tensors of set to root, as weights.Bind does, and calls load to pack them.
-func (o Options) Bind(root any, set *weights.Set, by weights.BindOptions,
+func (o Options) Bind(root any, set *weights.Set, options weights.BindOptions,
 	load func(Options) error) (found weights.Report, err error) {
-	by.Report = &found
-	if err := weights.Bind(root, set, by); err != nil {
+	options.Report = &found
+	if err := weights.Bind(root, set, options); err != nil {
 		return found, err
 	}
 	return found, load(o)

@@ -98,23 +98,23 @@ func (p *Pictures) Outpaint(d model.Denoiser, picture image.Image, add Margins) 
 			size.X, size.Y, images.MaxPixels)
 	}
 	o := &Outpainting{denoiser: d, pictures: p, canvas: image.NewNRGBA(image.Rectangle{Max: size})}
-	kept := image.Rect(add.Left, add.Top, add.Left+bounds.Dx(), add.Top+bounds.Dy())
+	original := image.Rect(add.Left, add.Top, add.Left+bounds.Dx(), add.Top+bounds.Dy())
 	draw.Draw(o.canvas, o.canvas.Rect, image.Black, image.Point{}, draw.Src)
 	place, err := images.Place(bounds.Size(), bounds.Size(), "")
 	if err != nil {
 		return nil, err
 	}
-	draw.Draw(o.canvas, kept, place.Picture(picture), image.Point{}, draw.Src)
-	o.planWindows(image.Pt(width, height), kept)
+	draw.Draw(o.canvas, original, place.Picture(picture), image.Point{}, draw.Src)
+	o.planWindows(image.Pt(width, height), original)
 	return o, nil
 }
 
 // planWindows orders the windows: the next is always the one with the most pixels already there.
 // Windows stand half a window apart, and at the edges.
-func (p *Outpainting) planWindows(size image.Point, kept image.Rectangle) {
+func (p *Outpainting) planWindows(size image.Point, original image.Rectangle) {
 	bounds := p.canvas.Rect
 	painted := image.NewGray(bounds) // white where something is there
-	draw.Draw(painted, kept, image.White, image.Point{}, draw.Src)
+	draw.Draw(painted, original, image.White, image.Point{}, draw.Src)
 	var places []image.Rectangle
 	for _, y := range windowStarts(bounds.Dy(), size.Y) {
 		for _, x := range windowStarts(bounds.Dx(), size.X) {

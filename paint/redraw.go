@@ -44,9 +44,9 @@ func Redraw(r generate.Request, spec model.Spec, codes []int32, strength float64
 			"that Check returned", length, r.Steps, n)
 	}
 	first := r.Steps - max(1, int(float64(r.Steps)*strength)) // steps that are left out
-	kept := 0                                                 // codes that stay
+	keptCodes := 0                                            // codes that stay
 	if first > 0 {
-		kept = min(samplers.OpenCount(r.Schedule, float64(first), r.Steps, length),
+		keptCodes = min(samplers.OpenCount(r.Schedule, float64(first), r.Steps, length),
 			length-(r.Steps-first))
 	}
 	order := model.Indexes(0, length)
@@ -54,7 +54,7 @@ func Redraw(r generate.Request, spec model.Spec, codes []int32, strength float64
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Compare(coins.Uniform(a, samplers.ForSetup), coins.Uniform(b, samplers.ForSetup))
 	})
-	for _, position := range order[kept:] {
+	for _, position := range order[keptCodes:] {
 		codes[position] = spec.Mask
 	}
 
@@ -62,7 +62,7 @@ func Redraw(r generate.Request, spec model.Spec, codes []int32, strength float64
 	var times []float64
 	for n := first + 1; n <= r.Steps; n++ {
 		masked := length - samplers.OpenCount(r.Schedule, float64(n), r.Steps, length)
-		times = append(times, float64(masked)/float64(length-kept))
+		times = append(times, float64(masked)/float64(length-keptCodes))
 	}
 	r.Known = codes
 	r.Steps -= first

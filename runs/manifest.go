@@ -166,8 +166,8 @@ func decodeExactly(line []byte, v any) bool {
 	if json.Unmarshal(line, v) != nil {
 		return false
 	}
-	again, err := json.Marshal(v)
-	return err == nil && bytes.Equal(again, line)
+	reencoded, err := json.Marshal(v)
+	return err == nil && bytes.Equal(reencoded, line)
 }
 
 // firstIndex returns the index of the first entry.

@@ -53,8 +53,8 @@ func (d Dilated) Choose(v *View) (Opening, error) {
 	// level that opens is never above the highest.
 	level := s.last
 	for _, position := range v.Masked {
-		if own := s.levels[position-s.from]; own >= s.next {
-			level = min(level, own)
+		if levelOf := s.levels[position-s.from]; levelOf >= s.next {
+			level = min(level, levelOf)
 		}
 	}
 	s.next = level + 1

@@ -32,10 +32,10 @@ func (s Spaced) Choose(v *View) (Opening, error) {
 // before them that it keeps.
 func (v *View) keepApart(o Opening, gap int) Opening {
 	isNear := make([]bool, len(v.Tokens))
-	kept := o
-	kept.Positions = v.Ints(len(o.Positions))[:0]
-	kept.Tokens = nil
-	kept.LogP = nil
+	apart := o
+	apart.Positions = v.Ints(len(o.Positions))[:0]
+	apart.Tokens = nil
+	apart.LogP = nil
 	for j, position := range o.Positions {
 		if isNear[position] {
 			continue
@@ -43,15 +43,15 @@ func (v *View) keepApart(o Opening, gap int) Opening {
 		for near := max(0, position-gap+1); near < min(len(isNear), position+gap); near++ {
 			isNear[near] = true
 		}
-		kept.Positions = append(kept.Positions, position)
+		apart.Positions = append(apart.Positions, position)
 		if o.Tokens != nil {
-			kept.Tokens = append(kept.Tokens, o.Tokens[j])
+			apart.Tokens = append(apart.Tokens, o.Tokens[j])
 		}
 		if o.LogP != nil {
-			kept.LogP = append(kept.LogP, o.LogP[j])
+			apart.LogP = append(apart.LogP, o.LogP[j])
 		}
 	}
-	return kept
+	return apart
 }
 
 // Check returns an error for a sampler inside whose steps mean something else once a part of them

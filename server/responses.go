@@ -163,13 +163,13 @@ func (s *Server) readItem(o *fields, conversation []message) []message {
 // msg_KEY and fc_KEY_NUMBER.
 func (s *Server) readItemReference(o *fields, conversation []message) []message {
 	id := string(o.object["id"])
-	kept := s.keptConversation(o.text("id"), "msg_", "fc_")
-	if kept == nil {
+	conversationSoFar := s.keptConversation(o.text("id"), "msg_", "fc_")
+	if conversationSoFar == nil {
 		o.fail(fieldFault("item_not_found", "id",
 			"id is %s, want an item of a response that is still kept", truncate(id)))
 		return conversation
 	}
-	last := kept[len(kept)-1]
+	last := conversationSoFar[len(conversationSoFar)-1]
 	for k, call := range last.Calls {
 		if strings.HasSuffix(id, fmt.Sprintf(`_%d"`, k)) {
 			return withCall(conversation, call)

@@ -205,13 +205,13 @@ func (s *Server) findRoute(mux *http.ServeMux, r *http.Request) (route, http.Han
 
 // unknownRouteFault is the fault of a path without a route. It names the route of a client whose
 // base URL has /v1 where it should not, lacks it, or ends with a slash.
-func (s *Server) unknownRouteFault(asked string) *Fault {
+func (s *Server) unknownRouteFault(requested string) *Fault {
 	f := newFault(http.StatusNotFound, "unknown_route", "there is no route %s",
-		param.Quote(asked))
-	clean := path.Clean(asked)
+		param.Quote(requested))
+	clean := path.Clean(requested)
 	for _, near := range []string{clean, "/v1" + clean, strings.TrimPrefix(clean, "/v1")} {
 		for _, r := range s.routes() {
-			if near != asked && r.pattern == near {
+			if near != requested && r.pattern == near {
 				f.Message += ", want " + near
 				return f
 			}

@@ -40,11 +40,12 @@ type scoreRequest struct {
 
 // asksForScores reports whether a request of /v1/completions is for log-probabilities alone.
 func asksForScores(f *fields) bool {
-	is := func(name string, values ...string) bool {
+	hasValue := func(name string, values ...string) bool {
 		return slices.Contains(values, string(f.object[name]))
 	}
-	addsNothing := is("max_tokens", "0") || is("max_tokens", "1") && is("temperature", "0", "0.0")
-	return is("echo", "true") && !is("logprobs", "", "null") && addsNothing
+	addsNothing := hasValue("max_tokens", "0") ||
+		hasValue("max_tokens", "1") && hasValue("temperature", "0", "0.0")
+	return hasValue("echo", "true") && !hasValue("logprobs", "", "null") && addsNothing
 }
 
 // handleCompletion answers POST /v1/completions.

@@ -82,12 +82,12 @@ func countInStory(story string) (found, chances int) {
 // how many there are.
 func countStrangers(story string) (found, others int) {
 	var seen []string
-	for _, at := range person.FindAllStringIndex(story, -1) {
-		name := story[at[0]:at[1]]
+	for _, span := range person.FindAllStringIndex(story, -1) {
+		name := story[span[0]:span[1]]
 		if slices.Contains(seen, name) {
 			continue
 		}
-		before := story[:at[0]]
+		before := story[:span[0]]
 		speaks := strings.HasSuffix(before, "said ") || strings.HasSuffix(before, "asked ")
 		if len(seen) > 1 || len(seen) == 1 && speaks {
 			found++

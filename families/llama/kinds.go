@@ -305,19 +305,19 @@ func (k *kind) typeNames() []string {
 // first row of the table that they fit. A kind that only the repository's name tells is stored in
 // the source's KindOverride, so that what is written from the source knows it without that name.
 func (f *file) recogniseKind() {
-	wanted := f.facts.Type
-	if as := f.src.KindOverride; as != "" {
+	typeName := f.facts.Type
+	if override := f.src.KindOverride; override != "" {
 		for _, k := range kinds {
-			if k.name == as {
+			if k.name == override {
 				f.kind = k
 				return
 			}
 		}
-		wanted = as
+		typeName = override
 	}
 	repo := strings.ToLower(f.src.Repo)
 	for _, k := range kinds {
-		if !slices.Contains(k.typeNames(), wanted) || k.matches != nil && !k.matches(f) {
+		if !slices.Contains(k.typeNames(), typeName) || k.matches != nil && !k.matches(f) {
 			continue
 		}
 		if k.repoPart == "" {
@@ -330,7 +330,7 @@ func (f *file) recogniseKind() {
 			return
 		}
 	}
-	if wanted == "" {
+	if typeName == "" {
 		f.Fail("model_type is missing, want %s; a model that is like one of these can be read as that "+
 			"(--as)", strings.Join(kindNames(), ", "))
 		return
@@ -339,7 +339,7 @@ func (f *file) recogniseKind() {
 		f.Fail("LFM2.5-Embedding and LFM2.5-ColBERT are not read: they have no head for tokens")
 		return
 	}
-	f.Fail("model_type is %.60q: it is %s", wanted, model.AutoregressiveReason)
+	f.Fail("model_type is %.60q: it is %s", typeName, model.AutoregressiveReason)
 }
 
 // listNotes returns a line about each thing that was left open: kinds that only the name of a

@@ -504,8 +504,8 @@ func (m *Model) addMLP(blk *block, p *model.Pass) {
 func (m *Model) runConv(i int, p *model.Pass) *model.Pass {
 	w := m.work
 	conv := m.Blocks[i].Conv
-	kept, _ := p.KV(i) // [sequences, 1, positions, hidden]
-	conv.keepInput(m.b, &w.conv, kept, w.h, p)
+	inputs, _ := p.KV(i) // [sequences, 1, positions, hidden]
+	conv.keepInput(m.b, &w.conv, inputs, w.h, p)
 	if read := p.ReadRows; i == len(m.Blocks)-1 && read != nil {
 		p = p.Pick(read)
 		if p.Len() == 0 {
@@ -513,7 +513,7 @@ func (m *Model) runConv(i int, p *model.Pass) *model.Pass {
 		}
 		w.keepBranchRows(m.b, read)
 	}
-	conv.addOutput(m.b, &w.conv, w.x, kept, w.h, p)
+	conv.addOutput(m.b, &w.conv, w.x, inputs, w.h, p)
 	return p
 }
 

@@ -104,9 +104,9 @@ func (w *convWork) resize(b backend.Backend, rows, hidden int) {
 	w.zeros = make([]int32, rows)
 }
 
-// setPlaces sets the rows of kept [places, 1, length, hidden] that hold u of p's rows.
-func (w *convWork) setPlaces(kept *tensor.Dense, p *model.Pass) {
-	length := kept.Shape()[2]
+// setPlaces sets the rows of inputs [places, 1, length, hidden] that hold u of p's rows.
+func (w *convWork) setPlaces(inputs *tensor.Dense, p *model.Pass) {
+	length := inputs.Shape()[2]
 	w.places = w.places[:0]
 	for _, seg := range p.Segs {
 		for _, pos := range p.Pos[seg.Row:][:seg.Rows] {
@@ -116,25 +116,25 @@ func (w *convWork) setPlaces(kept *tensor.Dense, p *model.Pass) {
 }
 
 // keepInput computes u of p's rows, of which h [rows, hidden] are the input, and writes it to
-// kept.
-func (s *shortConv) keepInput(b backend.Backend, w *convWork, kept, h *tensor.Dense,
+// inputs, which keeps it for later passes.
+func (s *shortConv) keepInput(b backend.Backend, w *convWork, inputs, h *tensor.Dense,
 	p *model.Pass) {
 	w.resize(b, p.Len(), backend.Width(h))
 	s.B.Apply(b, w.u, h, p.Len(), backend.Identity)
 	s.X.ApplyGated(b, w.u, h, w.u, p.Len(), backend.Identity) // B*x
-	w.setPlaces(kept, p)
-	b.Scatter(kept, w.u, w.places)
+	w.setPlaces(inputs, p)
+	b.Scatter(inputs, w.u, w.places)
 }
 
-// addOutput adds the layer's output for p's rows to x. Their u and the neighbours' are in kept.
-func (s *shortConv) addOutput(b backend.Backend, w *convWork, x, kept, h *tensor.Dense,
+// addOutput adds the layer's output for p's rows to x. Their u and the neighbours' are in inputs.
+func (s *shortConv) addOutput(b backend.Backend, w *convWork, x, inputs, h *tensor.Dense,
 	p *model.Pass) {
-	w.setPlaces(kept, p)
+	w.setPlaces(inputs, p)
 	n := p.Len()
 	b.Gather(w.sum, w.zero, w.zeros[:n])
 	for tap := range convTaps {
 		w.findNeighbours(p, tap-convTaps/2)
-		b.Gather(w.near, kept, w.from)
+		b.Gather(w.near, inputs, w.from)
 		for i := range w.segs {
 			w.segs[i].Seq = tap
 		}

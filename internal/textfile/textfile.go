@@ -66,9 +66,9 @@ func (r *reader) Read(p []byte) (int, error) {
 // skipMark reads bytes as long as they may be those of a mark.
 func (r *reader) skipMark() {
 	for r.err == nil && len(r.head) < len(Mark) && strings.HasPrefix(Mark, string(r.head)) {
-		one := make([]byte, 1)
-		n, err := r.rest.Read(one)
-		r.head = append(r.head, one[:n]...)
+		firstByte := make([]byte, 1)
+		n, err := r.rest.Read(firstByte)
+		r.head = append(r.head, firstByte[:n]...)
 		r.err = err
 	}
 	r.head = TrimMark(r.head)

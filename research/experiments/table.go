@@ -132,10 +132,10 @@ func (t Table) metricCurve(m Point, steps []int, name string,
 		steps = t.stepCounts(m)
 	}
 	for _, n := range steps {
-		at := x(m, n)
+		position := x(m, n)
 		v := t.metric(m, n, name)
-		if !math.IsNaN(at.Value + v.Value) {
-			c.addPoint(n, at, v)
+		if !math.IsNaN(position.Value + v.Value) {
+			c.addPoint(n, position, v)
 		}
 	}
 	return c

@@ -68,8 +68,8 @@ func NewInceptionScore(classes, splits int, order []int) (*InceptionScore, error
 	}
 	for k := range splits {
 		s.sum[k] = make([]float64, classes)
-		for _, at := range order[k*n/splits : (k+1)*n/splits] {
-			s.split[at] = uint16(k)
+		for _, index := range order[k*n/splits : (k+1)*n/splits] {
+			s.split[index] = uint16(k)
 		}
 	}
 	return s, nil

@@ -85,8 +85,8 @@ func insertLeast(least []float64, d float64, k int) []float64 {
 	if len(least) == k && d >= least[k-1] {
 		return least
 	}
-	at, _ := slices.BinarySearch(least, d)
-	least = slices.Insert(least, at, d)
+	index, _ := slices.BinarySearch(least, d)
+	least = slices.Insert(least, index, d)
 	return least[:min(len(least), k)]
 }
 

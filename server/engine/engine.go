@@ -159,9 +159,9 @@ func (e *Engine) setPlaces() {
 	if e.places[0] == 0 {
 		placeBytes := footprint.SequenceBytes(e.model.Denoiser,
 			generate.Request{Length: length, Recipe: generate.Recipe{Cache: 1}})
-		wanted := min(max(minPlaces, e.o.Rows/length), maxPlaces)
+		byRows := min(max(minPlaces, e.o.Rows/length), maxPlaces)
 		affordable := e.o.Memory / 3 * 2 / max(placeBytes, 1)
-		e.places[0] = int(max(min(int64(wanted), affordable), 1))
+		e.places[0] = int(max(min(int64(byRows), affordable), 1))
 	}
 
 	// A guided member is two sequences, so these take half the memory of the others.

@@ -163,8 +163,8 @@ func (r *run) slice(v any, parts [3]any) any {
 // joinRunes returns the text of a text's runes.
 func (r *run) joinRunes(runes []any) text {
 	b := builder{run: r}
-	for _, one := range runes {
-		b.add(one.(text))
+	for _, character := range runes {
+		b.add(character.(text))
 	}
 	return b.text()
 }

@@ -110,16 +110,16 @@ func filterJSON(r *run, v any, args []any, named *dict) any {
 	w.asciiOnly = argumentIsTrue(args, 0, named, "ensure_ascii")
 	w.sortKeys = argumentIsTrue(args, 3, named, "sort_keys")
 	if a, ok := argument(args, 1, named, "indent"); ok && a != nil {
-		t, is := a.(text)
-		if !is {
+		t, isText := a.(text)
+		if !isText {
 			t = text{s: strings.Repeat(" ", int(min(max(r.asIndex(a), 0), 64)))}
 		}
 		w.indent = &t
 		w.itemSeparator = text{s: ","}
 	}
 	if a, ok := argument(args, 2, named, "separators"); ok && a != nil {
-		pair, is := a.(*list)
-		if !is || len(pair.items) != 2 {
+		pair, isText := a.(*list)
+		if !isText || len(pair.items) != 2 {
 			fail("tojson: separators is %s, want two texts", typeName(a))
 		}
 		w.itemSeparator = textArg(pair.items, 0, "tojson")

@@ -202,9 +202,9 @@ func readTemplates(files fs.FS, config map[string]json.RawMessage) (map[string]s
 
 // parseIDs reads one id or a list of ids; nil for anything else.
 func parseIDs(raw json.RawMessage) []int32 {
-	var one *int32
-	if json.Unmarshal(raw, &one) == nil && one != nil {
-		return []int32{*one}
+	var id *int32
+	if json.Unmarshal(raw, &id) == nil && id != nil {
+		return []int32{*id}
 	}
 	var list []int32
 	if json.Unmarshal(raw, &list) != nil {

@@ -40,17 +40,17 @@ func (f *File) addParts() error {
 			count)
 	}
 
-	given, _ := strconv.Atoi(name[2])
+	partNumber, _ := strconv.Atoi(name[2])
 	var parts []string
 	for i := 1; i <= count; i++ {
 		parts = append(parts, fmt.Sprintf("%s%05d%s", name[1], i, name[3]))
 	}
-	if given < 1 || given > count {
-		return fmt.Errorf("the part is %d, want 1 to %d", given, count)
+	if partNumber < 1 || partNumber > count {
+		return fmt.Errorf("the part is %d, want 1 to %d", partNumber, count)
 	}
 	files := make([]*File, count)
 	for i, part := range parts {
-		if i == given-1 {
+		if i == partNumber-1 {
 			files[i] = f
 		} else {
 			files[i], err = openPart(part)

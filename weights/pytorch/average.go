@@ -160,17 +160,17 @@ func splitAverage(tensors []*Tensor) (*average, []*Tensor) {
 // selectWeights makes the tensors of c those of the set that was asked for; "" means the averaged
 // ones where the file has them, which authors run. It reports by say what was taken if there was
 // anything to choose. used is the set's name, "" where the file has a single set.
-func (c *Checkpoint) selectWeights(asked string, say func(format string, args ...any)) (used string,
+func (c *Checkpoint) selectWeights(name string, say func(format string, args ...any)) (used string,
 	err error) {
-	if asked != "" && !slices.Contains(WeightSets, asked) {
-		return "", param.Unknown("weights", asked, WeightSets)
+	if name != "" && !slices.Contains(WeightSets, name) {
+		return "", param.Unknown("weights", name, WeightSets)
 	}
 	if c.average == nil {
-		switch asked {
+		switch name {
 		case AveragedWeights:
 			return "", &param.Error{
 				Name:   "weights",
-				Found:  asked,
+				Found:  name,
 				Want:   "raw: the checkpoint has no averaged weights beside them",
 				Reason: param.NoEffect,
 			}
@@ -180,11 +180,11 @@ func (c *Checkpoint) selectWeights(asked string, say func(format string, args ..
 		return "", nil
 	}
 
-	if asked == RawWeights {
+	if name == RawWeights {
 		if len(c.tensors) == 0 {
 			return "", &param.Error{
 				Name:   "weights",
-				Found:  asked,
+				Found:  name,
 				Want:   "ema: the checkpoint has the averaged weights alone",
 				Reason: param.NoEffect,
 			}
@@ -220,7 +220,7 @@ func (a *average) replace(raw []*Tensor, say func(format string, args ...any)) (
 		}
 	}
 
-	var kept []string
+	var unaveraged []string
 	replaced := make([]*Tensor, len(raw))
 	for i, t := range raw {
 		value := averaged[t.Name]
@@ -230,7 +230,7 @@ func (a *average) replace(raw []*Tensor, say func(format string, args ...any)) (
 		if value == nil || !slices.Equal(value.Shape, t.Shape) {
 			replaced[i] = t
 			if isParameter(t) {
-				kept = append(kept, t.Name)
+				unaveraged = append(unaveraged, t.Name)
 			}
 			continue
 		}
@@ -238,8 +238,9 @@ func (a *average) replace(raw []*Tensor, say func(format string, args ...any)) (
 		named.Name = t.Name
 		replaced[i] = &named
 	}
-	if len(kept) > 0 {
-		say("%d tensors have no average and are as they were, such as %.100s", len(kept), kept[0])
+	if len(unaveraged) > 0 {
+		say("%d tensors have no average and are as they were, such as %.100s", len(unaveraged),
+			unaveraged[0])
 	}
 	return replaced, nil
 }

@@ -74,8 +74,9 @@ func checkEnd(r io.ReaderAt, size int64) error {
 	}
 	n := uint64(littleEndian.Uint16(last[6:]))
 	if len(tail) == end+locator+end64 && string(tail[end64:end64+4]) == "PK\x06\x07" {
-		if at := littleEndian.Uint64(tail[end64+8:]); at != uint64(size)-uint64(len(tail)) {
-			return fmt.Errorf("zip64 end record is at %d, want it before the last %d bytes", at, end+locator)
+		if offset := littleEndian.Uint64(tail[end64+8:]); offset != uint64(size)-uint64(len(tail)) {
+			return fmt.Errorf("zip64 end record is at %d, want it before the last %d bytes", offset,
+				end+locator)
 		}
 		n = max(n, littleEndian.Uint64(tail[32:]))
 	}

@@ -9,24 +9,24 @@ import "unmask/internal/simd"
 const avx512 = Ops(simd.AVX512)
 const avx2 = Ops(simd.AVX2)
 
-func (o Ops) above(s *Set, at int, x []float32, least float32) {
+func (o Ops) above(s *Set, first int, x []float32, least float32) {
 	switch o {
 	case avx512:
-		aboveAVX512(s.from(at), &x[0], least, len(x))
+		aboveAVX512(s.from(first), &x[0], least, len(x))
 	case avx2:
-		aboveAVX2(s.from(at), &x[0], least, len(x))
+		aboveAVX2(s.from(first), &x[0], least, len(x))
 	default:
-		above(s, at, x, least)
+		above(s, first, x, least)
 	}
 }
 
-func (o Ops) race(s *Set, at int, x []float32, words *[Size / 4][4]uint32, least float32) {
+func (o Ops) race(s *Set, first int, x []float32, words *[Size / 4][4]uint32, least float32) {
 	switch o {
 	case avx512:
-		raceAVX512(s.from(at), &x[0], &words[at/4][0], least, len(x))
+		raceAVX512(s.from(first), &x[0], &words[first/4][0], least, len(x))
 	case avx2:
-		raceAVX2(s.from(at), &x[0], &words[at/4][0], least, len(x))
+		raceAVX2(s.from(first), &x[0], &words[first/4][0], least, len(x))
 	default:
-		race(s, at, x, words, least)
+		race(s, first, x, words, least)
 	}
 }

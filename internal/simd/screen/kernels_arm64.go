@@ -8,20 +8,20 @@ import "unmask/internal/simd"
 
 const neon = Ops(simd.NEON)
 
-func (o Ops) above(s *Set, at int, x []float32, least float32) {
+func (o Ops) above(s *Set, first int, x []float32, least float32) {
 	switch o {
 	case neon:
-		aboveNEON(s.from(at), &x[0], least, len(x))
+		aboveNEON(s.from(first), &x[0], least, len(x))
 	default:
-		above(s, at, x, least)
+		above(s, first, x, least)
 	}
 }
 
-func (o Ops) race(s *Set, at int, x []float32, words *[Size / 4][4]uint32, least float32) {
+func (o Ops) race(s *Set, first int, x []float32, words *[Size / 4][4]uint32, least float32) {
 	switch o {
 	case neon:
-		raceNEON(s.from(at), &x[0], &words[at/4][0], least, len(x))
+		raceNEON(s.from(first), &x[0], &words[first/4][0], least, len(x))
 	default:
-		race(s, at, x, words, least)
+		race(s, first, x, words, least)
 	}
 }

@@ -4,5 +4,7 @@ package screen
 
 import "unsafe"
 
-// from returns the 16 bits of the line that begins at element at.
-func (s *Set) from(at int) *uint16 { return &(*[Size / line]uint16)(unsafe.Pointer(s))[at/line] }
+// from returns the 16 bits of the line that begins at element first.
+func (s *Set) from(first int) *uint16 {
+	return &(*[Size / line]uint16)(unsafe.Pointer(s))[first/line]
+}

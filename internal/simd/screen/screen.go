@@ -78,20 +78,20 @@ func padded(x []float32) (p [line]float32) {
 	return p
 }
 
-// The kernels in plain Go. The first of x is element at, a multiple of 16.
+// The kernels in plain Go. The first of x is element first of a row, a multiple of 16.
 
-func above(s *Set, at int, x []float32, least float32) {
+func above(s *Set, first int, x []float32, least float32) {
 	for i, v := range x {
 		if v > least {
-			s[(at+i)/64] |= 1 << ((at + i) % 64)
+			s[(first+i)/64] |= 1 << ((first + i) % 64)
 		}
 	}
 }
 
-func race(s *Set, at int, x []float32, words *[Size / 4][4]uint32, least float32) {
+func race(s *Set, first int, x []float32, words *[Size / 4][4]uint32, least float32) {
 	for i, v := range x {
-		if v > Luck(words[(at+i)/4][(at+i)%4])+least {
-			s[(at+i)/64] |= 1 << ((at + i) % 64)
+		if v > Luck(words[(first+i)/4][(first+i)%4])+least {
+			s[(first+i)/64] |= 1 << ((first + i) % 64)
 		}
 	}
 }

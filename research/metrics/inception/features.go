@@ -102,9 +102,9 @@ func sampleAxis(n int) [inputSide]samplePoint {
 	var taps [inputSide]samplePoint
 	scale := float32(float64(n) / inputSide)
 	for i := range taps {
-		at := float32(i) * scale
-		lo := min(int(at), n-1)
-		taps[i] = samplePoint{lo, min(lo+1, n-1), at - float32(lo)}
+		position := float32(i) * scale
+		lo := min(int(position), n-1)
+		taps[i] = samplePoint{lo, min(lo+1, n-1), position - float32(lo)}
 	}
 	return taps
 }
