@@ -25,6 +25,9 @@ func checkFlagsAndArgs(cmd *cobra.Command, args []string) error {
 }
 
 // countTrue returns how many of its arguments are true, such as flags that exclude each other.
+//
+// Cobra's MarkFlagsMutuallyExclusive does for two flags of which neither is needed. It cannot say
+// that one of several is needed, nor that one of them needs a flag beside it.
 func countTrue(flags ...bool) (n int) {
 	for _, set := range flags {
 		if set {
@@ -95,7 +98,7 @@ func hintFlag(cmd *cobra.Command, err error) string {
 }
 
 // explainFlagError returns pflag's error about a flag in our words, with the flags that were
-// probably meant.
+// probably meant. Pflag's own speak of Go (strconv.ParseInt: parsing "x": invalid syntax).
 func explainFlagError(cmd *cobra.Command, err error) error {
 	if hint := hintFlag(cmd, err); hint != "" {
 		return usagef("%v, did you mean --%s?", err, hint)

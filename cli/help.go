@@ -208,7 +208,8 @@ func setHelpTemplates(root *cobra.Command) {
 	})
 }
 
-// newHelp returns the help command, which refuses unknown topics.
+// newHelp returns the help command. Unlike cobra's it refuses unknown topics, where that one shows
+// the help of the root and exits as after success, and it has "all".
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND | all]",

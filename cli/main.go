@@ -60,18 +60,27 @@ func Main(args []string) int {
 }
 
 // newRoot returns the command unmask with all its subcommands.
+//
+// Where cobra's own behaviour is replaced, it is because of what a user sees after a mistake: here
+// that is always one line, which names what was found and what would be right, and exit status 2.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:               "unmask",
-		Short:             "Run masked diffusion models of text, images and speech",
-		SilenceErrors:     true, // Main prints them, in one line
-		SilenceUsage:      true,
+		Use:   "unmask",
+		Short: "Run masked diffusion models of text, images and speech",
+
+		// Main prints errors, in one line. Cobra would print a page of flags below each, also where
+		// no flag was wrong, such as for a model that is not found.
+		SilenceErrors: true,
+		SilenceUsage:  true,
+
+		// Cobra has no hints for words that are no commands, and runs a command that only has
+		// subcommands whatever its arguments are.
 		Args:              noArgs,
 		PersistentPreRunE: checkFlagsAndArgs,
 		RunE:              showHelp,
 	}
 	root.Version = buildinfo.Version()
-	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetVersionTemplate("{{.Version}}\n") // for scripts: the version alone, without a name
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(explainFlagError)
 	root.AddCommand(newMan(root), newText(), newChat(), new(imageFlags).command(),
@@ -97,7 +106,7 @@ func newRoot() *cobra.Command {
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 // unknownCommand returns an error for a name that is no command, with the command that was probably
-// meant.
+// meant. Cobra suggests by spelling alone; commandHints has words of other programs too.
 func unknownCommand(cmd *cobra.Command, name string) error {
 	if hint := commandHints[name]; hint != "" {
 		return usagef("unknown command %q, did you mean %s?", name, hint)

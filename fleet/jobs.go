@@ -67,6 +67,10 @@ func (s *session) answerWaiter(p *peer) {
 
 // giveJobs hands at most n jobs to a worker: those that nobody makes, or else a copy of the oldest
 // one that another has not finished.
+//
+// However many a worker asks for, it holds at most two rounds of its limit and two more: enough to
+// be busy while its results travel, and few enough that a worker which takes jobs and makes none
+// keeps little from the others.
 func (s *session) giveJobs(p *peer, n int) (jobs []job) {
 	limit := s.jobLimit(p)
 	n = min(n, limit, 2*limit+2-s.countHeld(p))
@@ -123,7 +127,9 @@ func (s *session) countHeld(p *peer) (n int) {
 }
 
 // keepOnly takes from a worker the units that are not among held, by their first outputs: it never
-// got them, or gave them up.
+// got them, or gave them up. A message may be lost on either way, so the worker's own list counts,
+// not the hub's memory of what it sent; otherwise a unit that went missing would wait for its
+// lease, which a worker that lives renews without end.
 func (s *session) keepOnly(p *peer, held []int) {
 	for _, u := range s.sentUnits {
 		if slices.Contains(u.holders, p) && !slices.Contains(held, u.first) {
@@ -132,15 +138,17 @@ func (s *session) keepOnly(p *peer, held []int) {
 	}
 }
 
-// wasAsked reports whether a worker was asked for an output: it had its unit.
+// wasAsked reports whether a worker was asked for an output: it had its unit. It need not have it
+// any more: what a late worker made is as right as what another makes now.
 func (s *session) wasAsked(p *peer, i int) bool {
 	u := s.units[i]
 	return u != nil && slices.Contains(u.recipients, p)
 }
 
-// takeBackUnits puts the units back whose workers are silent, expelled or gave them up.
+// takeBackUnits puts the units back whose workers are silent, expelled or gave them up. They go to
+// the front of the queue: a store that writes in order waits for the lowest outputs.
 func (s *session) takeBackUnits() {
-	var back, stillSent []*unit
+	var returned, stillSent []*unit
 	for _, u := range s.sentUnits {
 		u.holders = slices.DeleteFunc(u.holders, func(p *peer) bool {
 			return p.expelReason != "" || s.hub.o.now.since(p.lastSeen) > s.hub.o.Lease
@@ -148,11 +156,11 @@ func (s *session) takeBackUnits() {
 		switch {
 		case u.missing == 0:
 		case len(u.holders) == 0:
-			back = append(back, u)
+			returned = append(returned, u)
 		default:
 			stillSent = append(stillSent, u)
 		}
 	}
 	s.sentUnits = stillSent
-	s.waitingUnits = append(back, s.waitingUnits...)
+	s.waitingUnits = append(returned, s.waitingUnits...)
 }
