@@ -206,7 +206,8 @@ func (f *Folder) checkNotEmpty(i int, data []byte) ([]byte, error) {
 }
 
 // storeFile implements run.store: it makes an output's file, or gives the one that has it another
-// name. Where links are not possible, it copies it.
+// name, so that gathered runs take no more room than their parts. Where links are not possible, as
+// between two disks, it copies the file.
 func (f *Folder) storeFile(i int, data []byte, file string) ([]byte, error) {
 	if file != "" && f.fsys.Link(file, f.path(i)) == nil {
 		f.hasUnsyncedLinks = true
@@ -226,8 +227,8 @@ func (f *Folder) syncLinks([][]byte) error {
 }
 
 // Close releases the folder for other processes. It removes the files that still wait for their
-// turn, but not after an error: the manifest may list them then, and that is left to the next
-// opening.
+// turn, but not after an error: the manifest may list them then, if the write failed only after it
+// had reached the disk. The next opening reads the manifest and knows.
 func (f *Folder) Close() (err error) {
 	if f.failed == nil {
 		for i := range f.waiting {

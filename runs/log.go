@@ -64,7 +64,8 @@ func WholeLines(data []byte) (lines [][]byte, size int) {
 	}
 }
 
-// Cut removes everything after the first size bytes.
+// Cut removes everything after the first size bytes, such as a line that a crash cut off: the next
+// line would otherwise become the end of that one.
 func (l *Log) Cut(size int64) error {
 	if size == l.size {
 		return nil

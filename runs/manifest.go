@@ -14,7 +14,7 @@ import (
 )
 
 // Settings determine a run's bytes, by name: the model's hash, seed, sampler, steps and so on, but
-// not batch size or threads. OpenFolder and OpenLines refuse a run with other Settings and list the
+// not batch size or threads, which change no byte, so that a run may go on with others. OpenFolder and OpenLines refuse a run with other Settings and list the
 // differences.
 type Settings map[string]string
 
@@ -161,7 +161,9 @@ func parseManifest(data []byte) (*Contents, error) {
 	return c, nil
 }
 
-// decodeExactly decodes line into v, if v would be written like this.
+// decodeExactly decodes line into v, if v would be written like this. A line with a field that this
+// program does not know, or with the fields in another order, was written by something else, and
+// going on with it would make a file that no single program writes.
 func decodeExactly(line []byte, v any) bool {
 	if json.Unmarshal(line, v) != nil {
 		return false

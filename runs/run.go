@@ -7,6 +7,11 @@ import (
 
 // run is what a folder and a file of lines have in common: the lock, the manifest, the outputs that
 // wait for their turn, and the first error.
+//
+// The manifest lists outputs in order of their index, and only those whose bytes are on the disk
+// already. So whatever a crash leaves, the listed outputs are whole, and what is not listed counts
+// as never made: opening a run again removes it. The order also makes the manifest's bytes the same
+// however many machines made the outputs, and whichever was the first.
 type run struct {
 	fsys fileSystem
 	name string
@@ -26,7 +31,8 @@ type run struct {
 	// faulty are listed outputs that are missing or empty.
 	faulty []int
 
-	// waiting are outputs that are to be listed after others.
+	// waiting are outputs that are to be listed after others. They are not in the manifest, so a crash
+	// loses them; whoever hands jobs out bounds how many there can be.
 	waiting map[int]waitingOutput
 
 	unlock func() error
@@ -82,12 +88,15 @@ func (r *run) Put(i int, seed uint64, data []byte) error {
 	return r.failed
 }
 
+// put is Put where nothing has failed.
 func (r *run) put(i int, seed uint64, data []byte) error {
 	data, err := r.check(i, data)
 	if err != nil {
 		return err
 	}
 	e := Entry{i, seed, DigestOf(data)}
+	// An output that a fault made pending is listed. Made again it must have the listed hash: other
+	// bytes mean that the model or the program is not the one that began the run.
 	fault := slices.Index(r.faulty, i)
 	if fault >= 0 && r.manifest.entry(i) != e {
 		return fmt.Errorf("%s: made again, output %d is not what the manifest lists", r.name, i)
@@ -111,7 +120,9 @@ func (r *run) put(i int, seed uint64, data []byte) error {
 	return r.listNext()
 }
 
-// listNext lists the waiting outputs that are next.
+// listNext lists the waiting outputs that are next: first publish makes their bytes durable, then
+// the manifest names them. The other way round, a crash between the two would leave names of
+// outputs that are not there.
 func (r *run) listNext() error {
 	var entries []Entry
 	var unpublished [][]byte
@@ -141,7 +152,8 @@ func (r *run) listNext() error {
 	return nil
 }
 
-// adoptBatch is the number of outputs that Adopt lists with one sync of the manifest.
+// adoptBatch is the number of outputs that Adopt lists with one sync of the manifest. A sync takes
+// milliseconds on many disks, and gathered runs have thousands of outputs.
 const adoptBatch = 64
 
 // Adopt lists outputs of other runs, which must not be written any more; entries begin at the next
