@@ -14,8 +14,8 @@ import (
 )
 
 // Settings determine a run's bytes, by name: the model's hash, seed, sampler, steps and so on, but
-// not batch size or threads, which change no byte, so that a run may go on with others. OpenFolder and OpenLines refuse a run with other Settings and list the
-// differences.
+// not batch size or threads, which change no byte, so that a run may go on with others. OpenFolder
+// and OpenLines refuse a run with other Settings and list the differences.
 type Settings map[string]string
 
 // Entry is a finished output, a line of the manifest.

@@ -103,7 +103,7 @@ func (MultiBlock) Needs(int, int) Need { return Need{Entropy: true} }
 func (m MultiBlock) Choose(v *View) (Opening, error) {
 	m = WithDefaults(m)
 	s := v.State.(*multiBlockState)
-	least := 1
+	least := 1 // position, however high its entropy is
 	if m.By == "dream" {
 		least = 0
 	}

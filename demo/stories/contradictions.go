@@ -79,7 +79,8 @@ func countInStory(story string) (found, chances int) {
 }
 
 // countStrangers returns how many people of a story beside its first one do not belong to it, and
-// how many there are.
+// how many there are. A story of these is about one child and at most one other, who does not speak
+// before it was introduced: a third name, or a second one that is a speaker's, is a slip.
 func countStrangers(story string) (found, others int) {
 	var seen []string
 	for _, span := range person.FindAllStringIndex(story, -1) {

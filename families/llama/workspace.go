@@ -49,7 +49,8 @@ func (w *workspace) keepRows(b backend.Backend, rows []int32) {
 	w.q, w.attended = w.attended, w.q
 }
 
-// keepBranchRows moves some rows of x and h to the front, in order.
+// keepBranchRows moves some rows of x and h to the front, in order. Unlike keepRows it cannot
+// exchange the two matrices, because both are needed, so the rows go through a third.
 func (w *workspace) keepBranchRows(b backend.Backend, rows []int32) {
 	width := backend.Width(w.x)
 	w.conv.resize(b, len(rows), width)

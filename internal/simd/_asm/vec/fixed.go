@@ -111,7 +111,8 @@ func (w width) fixRows() {
 	ret()
 }
 
-// topBits is the largest of a register's words.
+// topBits returns a register whose four words are all the largest of m's 16: halves are compared
+// with each other until one is left.
 func topBits(m reg.VecVirtual) reg.VecVirtual {
 	y := YMM()
 	lane := XMM()
