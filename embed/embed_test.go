@@ -14,7 +14,9 @@ import (
 	"unmask/demo"
 	"unmask/embed"
 	"unmask/model"
+	"unmask/param"
 	"unmask/testkit/parity"
+	"unmask/testkit/refusal"
 	"unmask/weights"
 )
 
@@ -132,17 +134,17 @@ func proteins(t *testing.T) string {
 func TestRefused(t *testing.T) {
 	_, e := open(t, proteins(t))
 	_, err := e.Tokenize("", embed.Options{})
-	require.EqualError(t, err, "text is empty, want at least one token")
+	refusal.RequireText(t, err, "text is empty")
 	_, err = e.Tokenize(strings.Repeat("A", 100), embed.Options{})
-	require.ErrorContains(t, err, "text is 100 tokens, want 1 to ")
+	refusal.RequireText(t, err, "text is 100 tokens")
 	_, err = e.Tokenize("A", embed.Options{Prompt: "query"})
-	require.ErrorContains(t, err, `unknown prompt "query"`)
+	refusal.RequireText(t, err, `unknown prompt "query"`)
 	one, err := e.Tokenize("A", embed.Options{})
 	require.NoError(t, err)
 	_, err = e.Embed(t.Context(), []*embed.Text{one}, embed.Options{Dimensions: 1 << 20})
-	require.ErrorContains(t, err, "dimensions is 1048576, want 1 to ")
+	refusal.RequireText(t, err, "dimensions is 1048576")
 	_, err = e.Embed(t.Context(), []*embed.Text{one}, embed.Options{Dimensions: -1})
-	require.ErrorContains(t, err, "dimensions is -1, want 1 to ")
+	refusal.RequireText(t, err, "dimensions is -1")
 
 	_, e = open(t, "../testdata/packs/embed-bert-tiny")
 	long, err := e.Tokenize(strings.Repeat("the ", 100), embed.Options{})
@@ -151,7 +153,7 @@ func TestRefused(t *testing.T) {
 	exact, err := unmask.Load(t.Context(), "oracle:markov:length=4,tokens=3", unmask.Options{})
 	require.NoError(t, err)
 	_, err = embed.New(exact)
-	require.ErrorContains(t, err, "model is a oracle")
+	refusal.RequireText(t, err, "model is a oracle")
 
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS("../testdata/packs/embed-bert-tiny")))
@@ -259,12 +261,12 @@ func TestSettingsRefused(t *testing.T) {
 func TestEachOfNone(t *testing.T) {
 	_, e := open(t, "../testdata/packs/embed-bert-tiny")
 	_, err := e.Tokenize("\u200b", embed.Options{PerToken: true})
-	require.EqualError(t, err, "text is empty, want at least one token")
+	refusal.RequireText(t, err, "text is empty")
 	_, err = e.Tokenize("\u200b", embed.Options{})
 	require.NoError(t, err)
 	_, e = open(t, edited(t, "bert", settings, "{", `{"max_seq_length": 2,`))
 	_, err = e.Tokenize("the", embed.Options{PerToken: true})
-	require.EqualError(t, err, "text is empty, want at least one token")
+	refusal.RequireText(t, err, "text is empty")
 }
 
 // Vectors of weights that overflow are refused, whatever the pooling and the form: numbers that are
@@ -299,7 +301,7 @@ func TestTextsOfManyBytes(t *testing.T) {
 		require.Positive(t, text.Truncated)
 		for _, unit := range []string{"the dog ", " ", "\u00e9"} {
 			_, err = e.Tokenize(strings.Repeat(unit, 24<<20/len(unit)), embed.Options{})
-			require.ErrorContains(t, err, "bytes, want at most 262144 for a model of")
+			refusal.RequireReason(t, err, "text", param.TooLong)
 		}
 	}
 }

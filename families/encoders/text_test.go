@@ -36,7 +36,7 @@ func TestTokensAroundATextOfResidues(t *testing.T) {
 	_, err = m.Prepare(t.Context(), unmask.Request{Length: 63})
 	refusal.RequireText(t, err, "length is 63,")
 	_, err = m.Prepare(t.Context(), unmask.Request{Prompt: "EVB"})
-	require.EqualError(t, err, "prompt: text: character 3 is 'B', want one of ACDEFGHIKLMNPQRSTVWY")
+	refusal.RequireText(t, err, "prompt: text: character 3 is 'B'")
 }
 
 // A tokenizer.json of BERT's kind stands for vocab.txt.
