@@ -36,10 +36,12 @@ shards, of any network: then the vocabulary is copied too, and what sentence-tra
 the network. Of a file with averaged weights (EMA) too these are taken, as authors run them, and
 config.json says so; averages in a file of their own are converted by its name. Element types are kept. Nothing that the file names is called, and memory does not grow.
 
-With --quantize, DIR, which may be org/name[@revision][:folder/], is a LLaDA, Dream, DreamOn, WeDLM or Nemotron-Labs-Diffusion as their authors
-publish it, and OUT.gguf is written as llama.cpp's converter would: q8_0 has 8.5 bits a weight, q4_k_m
-about 4.9 (the head and half of two projections have 6.6). The tokenizer and the chat template go into
-the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer drafts are right.`,
+With --quantize, DIR, which may be org/name[@revision][:folder/], is a LLaDA, Dream, DreamOn, SDAR,
+WeDLM, Nemotron-Labs-Diffusion, LFM2.5 encoder or conversion of dLLM's (a2d) as their authors publish
+it, and OUT.gguf is written as llama.cpp's converter would: q8_0 has 8.5 bits a weight, q4_k_m about
+4.9 (the head and half of two projections have 6.6). The tokenizer and the chat template go into the
+file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer drafts are right. A note
+says where llama.cpp would take the file for a model that writes from left to right.`,
 		Args: exactArgs(2, "a FILE to read and a DIR to write"),
 		Example: `  unmask convert mage-vitb-1600.pth mage-b
   unmask convert LLaDA-8B-Instruct llada.gguf --quantize q4_k_m`,
@@ -65,7 +67,11 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 				if err != nil {
 					return refuseModelName(err)
 				}
-				return printWritten(judges.ConvertToGGUF(cmd.Context(), dir, args[1], quantize), args[1])
+				err = judges.ConvertToGGUF(cmd.Context(), dir, args[1], quantize)
+				if err == nil {
+					err = noteForReaders(args[1])
+				}
+				return printWritten(err, args[1])
 			}
 			o.Logf = terminal.Logf
 			return printWritten(pytorch.Convert(cmd.Context(), args[0], args[1], o), args[1])
@@ -94,4 +100,17 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "replace a model in DIR, or OUT.gguf")
 	cmd.Flags().StringVar(&quantize, "quantize", "", "write a GGUF file of this type: q8_0 or q4_k_m")
 	return cmd
+}
+
+// noteForReaders prints what other programs would make of a GGUF file, if that is something else.
+func noteForReaders(name string) error {
+	f, err := gguf.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Set.Close()
+	if note := f.NoteForReaders(); note != "" {
+		terminal.Logf("%s", note)
+	}
+	return nil
 }

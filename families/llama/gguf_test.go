@@ -2,6 +2,7 @@ package llama_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -165,7 +166,7 @@ func TestGGUFOfTooManyExperts(t *testing.T) {
 func TestGGUFOfFolders(t *testing.T) {
 	for _, pack := range []string{"nemotron-labs-tiny", "wedlm-7b-tiny", "wedlm-8b-tiny",
 		"dreamon-tiny", "dream-tiny", "llada-moe-tiny", "rnd1-tiny", "lfm2-diffusion-tiny",
-		"lfm2-encoder-tiny", "llada2-moe-tiny-bf16"} {
+		"lfm2-encoder-tiny", "llada2-moe-tiny-bf16", "sdar-tiny", "sdar-moe-tiny"} {
 		t.Run(pack, func(t *testing.T) {
 			p := parity.Open(t, pack)
 			want, err := model.Load(p.Source, model.Options{Backend: valued{cpu.New(cpu.Options{})}})
@@ -193,6 +194,61 @@ func TestGGUFOfFolders(t *testing.T) {
 			default:
 				parity.CheckFullPass(t, p, blocks(t, p, got.Denoiser.(model.Refiner)), "", tolerance)
 			}
+		})
+	}
+}
+
+// dLLM's conversions of models that wrote from left to right are written with the architecture of
+// these and a key that says what they are now, and come back with the same logits, with blocks or
+// without. Other programs would run such a file as what it was made from, which a note says.
+func TestGGUFOfConversions(t *testing.T) {
+	for _, c := range []struct{ pack, kind, arch, block string }{
+		{"sdar-tiny", "a2d-qwen3", "qwen3", "null"},
+		{"sdar-tiny", "a2d-qwen3", "qwen3", "4"},
+		{"dream-tiny", "a2d-qwen2", "qwen2", "null"},
+		{"dream-tiny", "a2d-qwen2", "qwen2", "8"},
+		{"stable-diffcoder-tiny", "a2d-llama", "llama", "null"},
+	} {
+		t.Run(c.kind+"/"+c.block, func(t *testing.T) {
+			p := parity.Open(t, c.pack)
+			dir := t.TempDir()
+			require.NoError(t, os.CopyFS(dir, os.DirFS(p.Folder())))
+			var config map[string]any
+			require.NoError(t, json.Unmarshal(p.Config, &config))
+			config["model_type"] = c.kind
+			config["block_size"] = json.RawMessage(c.block)
+			config["mask_token_id"] = 5
+			delete(config, "architectures")
+			delete(config, "auto_map")
+			data, err := json.Marshal(config)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), data, 0o600))
+			file := filepath.Join(t.TempDir(), "m.gguf")
+			require.NoError(t, gguf.Convert(t.Context(), dir, file, "q8_0"))
+
+			f, err := gguf.Open(file)
+			require.NoError(t, err)
+			require.Equal(t, "llama.cpp would run this file as a "+c.arch+
+				" that writes from left to right: it does not read diffusion.model_type",
+				f.NoteForReaders())
+			f.Set.Close()
+			load := func(name string) (*model.Loaded, []float32) {
+				src, err := model.Open(name)
+				require.NoError(t, err)
+				t.Cleanup(func() { src.Set.Close() })
+				m, err := model.Load(src, model.Options{Backend: valued{cpu.New(cpu.Options{})}})
+				require.NoError(t, err)
+				tokens, shape := p.Ints("tokens")
+				got, err := m.Forward(t.Context(), parity.Batch(tokens, shape))
+				require.NoError(t, err)
+				return m, parity.Logits(t, got, parity.Count(len(tokens)), m.Spec().Outcomes)
+			}
+			want, wantLogits := load(dir)
+			got, logits := load(file)
+			require.Equal(t, want.Spec(), got.Spec())
+			require.Equal(t, []any{want.Recipe, want.Info.Sizes, want.Info.Parameters},
+				[]any{got.Recipe, got.Info.Sizes, got.Info.Parameters})
+			parity.RequireClose(t, wantLogits, logits, 5e-2)
 		})
 	}
 }

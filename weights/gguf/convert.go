@@ -302,19 +302,21 @@ func (c *converter) findFamily() (arch string, err error) {
 		kind = lladaMoE.kind
 	}
 	for arch, family := range familyByArchitecture {
-		if family.kind != kind || arch == "qwen2" { // WeDLM has both, chosen below
-			continue
+		if family.kind == kind {
+			c.family = family
+			return arch, nil
 		}
-		c.family = family
-		if kind == wedlm.kind {
-			if _, hasBias := c.set.Get(family.authorName("blk.0.attn_q.bias")); hasBias {
-				arch = "qwen2"
-			}
-		}
-		return arch, nil
 	}
-	return "", fmt.Errorf("config.json: model_type is %.40q, want llada, Dream, rnd1, %s, %s, %s or %s",
-		kind, llada2.kind, lfm2.kind, nemotron.kind, wedlm.kind)
+	arch, c.family = findGuest(kind, func(f family) bool {
+		_, hasBias := c.set.Get(f.authorName("blk.0.attn_q.bias"))
+		return hasBias
+	})
+	if arch == "" {
+		return "", fmt.Errorf("config.json: model_type is %.40q, want llada, Dream, rnd1, %s, %s, %s, "+
+			"%s, sdar, sdar_moe, a2d-qwen2, a2d-qwen3 or a2d-llama", kind, llada2.kind, lfm2.kind,
+			nemotron.kind, wedlm.kind)
+	}
+	return arch, nil
 }
 
 // require keeps an error, unless ok, about a key of config.json whose value a file of llama.cpp
@@ -388,6 +390,8 @@ func (c *converter) diffusionKeys(arch string) []Key {
 			block = c.configSize("block_size")
 		}
 		keys = append(keys, Key{blockKey, uint32(block)})
+	} else if c.family.kind != wedlm.kind && c.hasConfig("block_size") {
+		keys = append(keys, Key{blockKey, uint32(c.configSize("block_size"))})
 	}
 	return keys
 }
@@ -399,8 +403,8 @@ func (c *converter) checkExperts() {
 		return
 	}
 	c.require(c.configSize(countName) <= maxExperts, countName, fmt.Sprintf("1 to %d", maxExperts))
-	c.require(c.family.kind != rnd1.kind || string(c.config["norm_topk_prob"]) == "true",
-		"norm_topk_prob", "true")
+	isNormed := c.family.kind == rnd1.kind || c.family.kind == sdarMoE.kind
+	c.require(!isNormed || string(c.config["norm_topk_prob"]) == "true", "norm_topk_prob", "true")
 }
 
 // findMask finds the mask token of a mixture of experts whose config.json has none: LLaDA-MoE names

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"unmask/param"
 	"unmask/weights"
 )
 
@@ -284,17 +285,14 @@ const answerName = "unmask_answer_length"
 var endKeys = []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
 	"tokenizer.ggml.eom_token_id"}
 
-// familyByArchitecture has the kinds of models by general.architecture in llama.cpp's dialect.
-// mistral3, qwen2 and qwen3 are also those of models that are not diffusion, so the file says with
-// kindKey that it is; of lfm2 it says with attention.causal.
+// familyByArchitecture has the kinds of models by general.architecture in llama.cpp's dialect, but
+// for those of guestFamilies. lfm2 is also that of models that are not diffusion: the file says
+// with attention.causal that it is.
 var familyByArchitecture = map[string]family{
 	"llada":     llada,
 	"dream":     dream,
 	"llada-moe": lladaMoE,
 	"rnd1":      rnd1,
-	"mistral3":  nemotron,
-	"qwen2":     wedlm,
-	"qwen3":     wedlm,
 	"lfm2":      lfm2,
 	"llada2":    llada2,
 }
@@ -304,11 +302,11 @@ var familyByArchitecture = map[string]family{
 // path for GGUF. Two dialects are known:
 //
 //   - llama.cpp's, general.architecture llada, dream, llada-moe, rnd1, lfm2, or llada2 as nurllama
-//     writes it; and, with the key
-//     diffusion.model_type, which Convert writes and llama.cpp does not read, mistral3
-//     (nemotron_labs_diffusion), qwen2 and qwen3 (wedlm). Its converter writes the rows of Q and K
-//     of LLaDA and Ministral 3 for interleaved rotary; the tensors returned are views in half-split
-//     order. Its tensors of all experts of a block are returned as one of each.
+//     writes it; and, with the key diffusion.model_type, which Convert writes and llama.cpp does
+//     not read, those of guestFamilies: mistral3, qwen2, qwen3, qwen3moe and llama. Its converter
+//     writes the rows of Q and K of LLaDA, Llama and Ministral 3 for interleaved rotary; the
+//     tensors returned are views in half-split order. Its tensors of all experts of a block are
+//     returned as one of each.
 //   - diffuse-cpp's (https://github.com/iafiscal1212/diffuse-cpp, tools/convert-llada.py),
 //     architecture diffuse with key diffuse.model_type. Q and K are as the authors have them, and
 //     there is no tokenizer.
@@ -400,28 +398,14 @@ func (f *File) findFamily(arch string) (family, error) {
 			return family{}, err
 		}
 	}
+	if guestFamilies[arch] != nil {
+		return f.guestFamily(arch)
+	}
 	found, ok := familyByArchitecture[name]
 	if !ok || arch == diffuseArch && name != "llada" && name != "dream" {
 		return family{}, fmt.Errorf("architecture is %.40q, want llada, dream, llada-moe, llada2, rnd1, "+
-			"lfm2, diffuse with %s llada or dream, or with %s mistral3, qwen2 or qwen3", name, diffuseKey, kindKey)
-	}
-	if found.kind != nemotron.kind && found.kind != wedlm.kind {
-		return found, nil
-	}
-
-	// A Qwen or a Mistral that writes from left to right has the same architecture and would load,
-	// and write nonsense.
-	if !f.Has(kindKey) {
-		return family{}, fmt.Errorf("architecture is %s without key %s, want %s there: other models of "+
-			"this architecture write from left to right", arch, kindKey, found.kind)
-	}
-	kind, err := f.Text(kindKey)
-	if err != nil {
-		return family{}, err
-	}
-	if kind != found.kind {
-		return family{}, fmt.Errorf("key %s is %.40s, want %s with architecture %s", kindKey, kind,
-			found.kind, arch)
+			"lfm2, diffuse with %s llada or dream, or with %s %s", name, diffuseKey, kindKey,
+			param.JoinOr(slices.Sorted(maps.Keys(guestFamilies))))
 	}
 	return found, nil
 }
@@ -507,7 +491,8 @@ func (k *modelKeys) checkOtherKeys(m family, values map[string]any) {
 	}
 	wants := maps.Clone(fixedValues)
 	wants[shiftKey] = m.kind == dream.kind || m.kind == rnd1.kind
-	wants["expert_weights_norm"] = m.kind == rnd1.kind || m.kind == llada2.kind
+	normsExperts := []string{rnd1.kind, llada2.kind, sdarMoE.kind}
+	wants["expert_weights_norm"] = slices.Contains(normsExperts, m.kind)
 	if m.kind == llada2.kind {
 		wants["expert_gating_func"] = float64(sigmoidGating)
 	}
