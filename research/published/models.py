@@ -79,13 +79,16 @@ MODELS = [
           "transformers' Qwen3 without its causal mask", TRANSFORMERS, "Apache-2.0", 1200,
           quality="questions"),
 
-    # Proteins.
+    # Proteins and molecules.
     Model("esm2-8m", "facebook/esm2_t6_8M_UR50D", "tokens", "masked", MASKED, TRANSFORMERS, "MIT", 31,
           texts="proteins"),
     Model("esmc-300m", "biohub/ESMC-300M", "tokens", "esmc", "transformers' EsmcForMaskedLM", TRANSFORMERS,
           "MIT", 1330, texts="proteins"),
     Model("dplm-150m", "airkingbd/dplm_150m", "tokens", "masked", MASKED, TRANSFORMERS, "Apache-2.0", 600,
           texts="proteins"),
+    Model("genmol-v2", "nvidia/NV-GenMol-89M-v2", "tokens", "genmol",
+          "transformers' BERT with the checkpoint's averaged weights", TRANSFORMERS, "NVIDIA Open Model License",
+          1400, tokens_only=True),
     Model("antiberty", "pip:antiberty==0.1.3:antiberty/trained_models/AntiBERTy_md_smooth", "tokens",
           "package", MASKED, TRANSFORMERS, "MIT", 104, texts="antibodies", length=96),
     Model("sapiens-heavy", "pip:sapiens==1.0.5:sapiens/models/v1/checkpoint_vh.pt", "tokens", "package",

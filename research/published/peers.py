@@ -11,9 +11,11 @@ import argparse
 import glob
 import json
 import os
+import pickle
 import resource
 import sys
 import time
+import types
 
 import numpy as np
 
@@ -66,6 +68,42 @@ def esmc(folder, heads):
     """transformers' ESM-C."""
     from transformers import EsmcForMaskedLM
     net = EsmcForMaskedLM.from_pretrained(folder).eval().float()
+    return lambda inputs: net(inputs["tokens"]).logits
+
+
+class SettingsReader(pickle.Unpickler):
+    """Reads a checkpoint of Lightning without the classes of its settings, whose place an empty one takes."""
+    PLAIN = ("set", "list", "dict", "int", "float", "bool", "str", "slice")
+
+    def find_class(self, module, name):
+        if module.partition(".")[0] in ("torch", "collections") or module == "builtins" and name in self.PLAIN:
+            return super().find_class(module, name)
+        return type(name, (), {"__init__": lambda self, *_: None, "__setstate__": lambda self, _: None})
+
+
+def genmol(folder, heads):
+    """transformers' BERT with the averaged weights of GenMol's checkpoint."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM
+    path = glob.glob(os.path.join(folder, "*.ckpt"))[0]
+    reader = types.SimpleNamespace(Unpickler=SettingsReader, __name__="reader")
+    saved = torch.load(path, map_location="cpu", weights_only=False, pickle_module=reader)
+    averaged = iter(saved["ema"]["shadow_params"])
+    state, seen = {}, {}
+    for name, value in saved["state_dict"].items():
+        place = value.data_ptr()
+        if place not in seen:  # the head's matrix and bias have two names each
+            seen[place] = next(averaged)
+        state[name.removeprefix("backbone.")] = seen[place].float()
+    words = state["bert.embeddings.word_embeddings.weight"]
+    layers = 1 + max(int(n.split(".")[3]) for n in state if n.startswith("bert.encoder.layer."))
+    config = BertConfig(vocab_size=words.shape[0], hidden_size=words.shape[1], num_hidden_layers=layers,
+                        num_attention_heads=heads,
+                        intermediate_size=len(state["bert.encoder.layer.0.intermediate.dense.bias"]),
+                        max_position_embeddings=len(state["bert.embeddings.position_embeddings.weight"]),
+                        layer_norm_eps=1e-12)
+    net = BertForMaskedLM(config).eval().float()
+    net.load_state_dict(state, strict=False)
     return lambda inputs: net(inputs["tokens"]).logits
 
 
@@ -240,7 +278,7 @@ def versions():
     return {n: sys.modules[n].__version__ for n in names if n in sys.modules}
 
 
-PEERS = {f.__name__: f for f in (dit, masked, esmc, qwen3, remote, package, halton, mage, titok, amused)}
+PEERS = {f.__name__: f for f in (dit, masked, esmc, genmol, qwen3, remote, package, halton, mage, titok, amused)}
 
 
 def main():

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -153,9 +154,10 @@ def list_files(path):
 
 
 def is_converted(path):
-    """Reports whether unmask can read the path as it is."""
-    return os.path.isdir(path) and any(name.endswith((".safetensors", ".gguf")) or name == "model_index.json"
-                                       for name in os.listdir(path))
+    """Reports whether unmask can read the path as it is: GenMol's checkpoint is read where it lies."""
+    return os.path.isdir(path) and any(
+        name.endswith((".safetensors", ".gguf")) or name == "model_index.json" or
+        re.fullmatch(r"model_v[0-9]\.ckpt", name) for name in os.listdir(path))
 
 
 def run_model(model, files, unmask, options):

@@ -53,6 +53,11 @@ def make_folders(root):
     for repo, name in LANGUAGE_MODEL_OF.items():
         folders[repo] = os.path.join(root, name)
         saved.language_model(name, folders[repo])
+    genmol = os.path.join(PACKS, "genmol-tiny")
+    for repo, name in (("nvidia/NV-GenMol-89M-v2", "model_v2.ckpt"), ("datamol-io/safe-gpt", "tokenizer.json")):
+        folders[repo] = os.path.join(root, repo)
+        os.makedirs(folders[repo])
+        shutil.copy(os.path.join(genmol, name), folders[repo])
     laya = os.path.join(root, "laya")
     shutil.copytree(os.path.join(PACKS, "laya-tiny"), laya)
     shutil.copytree(os.path.join(PACKS, "laya-tiny"), os.path.join(laya, "typed-decisions"))
