@@ -41,8 +41,10 @@ func Letters(length int) *Model {
 		}
 		m.step = append(m.step, float64(n+1))
 	}
+	// Counts become probabilities. How often a letter occurs at all is the sum of its row.
 	for s := range k {
-		m.first = append(m.first, normalize(m.step[s*k:(s+1)*k]))
+		occurrences := normalize(m.step[s*k : (s+1)*k])
+		m.first = append(m.first, occurrences)
 	}
 	normalize(m.first)
 

@@ -108,12 +108,16 @@ func (k *uvitBlock) Load(l *nn.Loader) {
 	l.Release(&k.Skip.Weight)
 }
 
+// resize makes room for the outputs of the first half's blocks.
 func (n *uvit) resize(b backend.Backend, rows int) {
 	for i := range n.skips {
 		n.skips[i] = backend.Grow(b, n.skips[i], rows, n.Words.Shape[1])
 	}
 }
 
+// runBlocks computes the states of a pass's rows, w.X [rows, hidden], from their tokens. As in a
+// U-Net, each block of the second half reads the output of its mirror in the first half, so those
+// are kept until then.
 func (n *uvit) runBlocks(ctx context.Context, m *Model, p *model.Pass,
 	ids []int32) (*model.Pass, error) {
 	b := m.b

@@ -166,6 +166,7 @@ func (r *keywordReader) readArrays(s *shape) {
 	}
 }
 
+// readObjects reads the keywords of objects.
 func (r *keywordReader) readObjects(s *shape) {
 	s.minKeys = r.readCount("minProperties", 0)
 	s.maxKeys = r.readCount("maxProperties", -1)
