@@ -106,11 +106,11 @@ func TestChat(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, q.Known, 40)
 	_, _, err = asked("To be", len(known))
-	require.ErrorContains(t, err, "messages is 9 tokens, want at most 8")
+	refusal.Require(t, err, "messages", "9 tokens")
 
 	plainModel, picture := loadDemos(t)
 	_, err = plainModel.Chat()
-	require.ErrorContains(t, err, "the model has no chat template, want chat_template.jinja")
+	refusal.RequireText(t, err, "the model has no chat template")
 	_, err = picture.Chat()
 	refusal.RequireText(t, err, "the model makes no text")
 }

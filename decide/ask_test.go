@@ -16,6 +16,7 @@ import (
 	"unmask/demo"
 	"unmask/model"
 	"unmask/nn"
+	"unmask/testkit/refusal"
 )
 
 // bert returns a small ModernBERT with a vocabulary of letters and words.
@@ -142,7 +143,7 @@ func TestRefusedQuestions(t *testing.T) {
 	}
 	_, err := Ask(t.Context(), m, State{Text: strings.Repeat("a ", 9000)},
 		[]Question{{Kind: Boolean, Instructions: "b"}}, Options{})
-	require.ErrorContains(t, err, "question 1: state is too long, want a prompt of fewer than ")
+	refusal.Require(t, err, "state", "too long")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = Ask(ctx, m, State{}, []Question{{Kind: Boolean, Instructions: "b"}}, Options{})

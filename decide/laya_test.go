@@ -11,6 +11,7 @@ import (
 
 	"unmask"
 	"unmask/families/encoders"
+	"unmask/testkit/refusal"
 )
 
 // layaCase is a question of a pack with its tokens and its answer.
@@ -155,5 +156,5 @@ func TestLayaLimits(t *testing.T) {
 		q.Options = append(q.Options, Option{strings.Repeat("x", len(q.Options)+1), ""})
 	}
 	_, err = Ask(t.Context(), m, State{}, []Question{q}, Options{})
-	require.EqualError(t, err, "question 1: options is 72, want options that fit in 160 tokens")
+	refusal.Require(t, err, "options", "72")
 }

@@ -8,6 +8,7 @@ import (
 
 	"unmask/param"
 	"unmask/samplers"
+	"unmask/testkit/refusal"
 )
 
 func TestParse(t *testing.T) {
@@ -79,10 +80,11 @@ func TestEverySamplerIsDescribedAndBuilt(t *testing.T) {
 				return samplers.Parse(info.Name + "(" + p.Name + "=" + value + ")")
 			}
 			_, err = with("x")
-			require.ErrorContains(t, err, ": "+p.Name+` is "x", want `, "%s %s", info.Name, p.Name)
+			refusal.Require(t, err, p.Name, `"x"`)
 			if p.Kind != param.Word && len(p.Words) == 0 {
 				_, err = with(param.Format(2 * p.Max))
-				require.ErrorContains(t, err, ": "+p.Name+" is "+param.Format(2*p.Max)+", want "+p.Want())
+				refused := refusal.Require(t, err, p.Name, param.Format(2*p.Max))
+				require.Equal(t, p.Want(), refused.Want)
 			}
 			if p.Default != "" {
 				s, err := with(p.Default)
