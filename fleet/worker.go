@@ -242,10 +242,15 @@ func (w *worker) waitAfter(ctx context.Context, networkErr error, pause time.Dur
 
 // request sends a message until it is answered. It decodes the reply's header into reply, of which
 // r is the part that says no, and returns the bytes after the header.
+//
+// A message may arrive twice, where its answer was lost. That does no harm: joining again changes
+// nothing, an output that the hub has counts as a duplicate, and a wish names the jobs that the
+// worker holds. So neither side keeps numbers of messages.
 func (w *worker) request(ctx context.Context, name string, message []byte, reply any,
 	r *refusal) ([]byte, error) {
 	pause := 50 * time.Millisecond
 	for {
+		// Several attempts fit into the usual lease, so that one lost message costs no jobs.
 		attempt, cancel := context.WithTimeout(ctx, max(2*time.Second, w.lease/4))
 		m, err := w.conn.RequestWithContext(attempt, subject(w.id, name+"."+w.key), message)
 		cancel()
@@ -280,6 +285,9 @@ func (w *worker) request(ctx context.Context, name string, message []byte, reply
 
 // join asks what the run is, makes its first output and shows it. What is known of the run is not
 // made again. Without allowNew, another run than the one that is known is ErrRunEnded.
+//
+// The first output is the proof that this machine computes the hub's bytes: versions and settings
+// may be equal and a processor or a driver still differ, and only equal bytes show that none does.
 func (w *worker) join(ctx context.Context, allowNew bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -429,7 +437,8 @@ func (w *worker) workOnce(ctx context.Context) error {
 	return err
 }
 
-// renewLease shows the hub again and again that this worker lives, which keeps its jobs.
+// renewLease shows the hub again and again that this worker lives, which keeps its jobs. Results
+// alone would not do: an output may take longer than a lease.
 func (w *worker) renewLease(ctx context.Context) {
 	interval := max(w.lease/6, 20*time.Millisecond)
 	ticker := time.NewTicker(interval)

@@ -5,7 +5,9 @@ import (
 	"slices"
 )
 
-// HostLinear is a small linear layer that runs on the host, with sums in float64.
+// HostLinear is a small linear layer that runs on the host, with sums in float64. It is for layers
+// of a few rows, such as those of a time: a call to a device would take longer than the product,
+// and here every device gets the same values.
 type HostLinear struct {
 	w []float32 // [out, in]
 	b []float32 // [out], nil for none
@@ -56,7 +58,8 @@ func Softmax(x []float32, width int, scale float64) {
 	}
 }
 
-// Probabilities returns the softmax of logits divided by a temperature.
+// Probabilities returns the softmax of logits divided by a temperature. The largest logit is taken
+// from all of them first, so that no exponential overflows, however large logits are.
 func Probabilities[T float32 | float64](logits []T, temperature float64) []float64 {
 	top := float64(slices.Max(logits))
 	sum := 0.0
