@@ -180,7 +180,13 @@ func FuzzInfill(f *testing.F) {
 func tokenizerFolder(t *testing.T, pack, processor string, config map[string]any,
 	settings map[string]any) fstest.MapFS {
 	files := fstest.MapFS{}
-	for _, name := range []string{"config.json", "model.safetensors"} {
+	entries, err := os.ReadDir(filepath.Join("testdata", "packs", pack))
+	require.NoError(t, err)
+	for _, entry := range entries {
+		name := entry.Name()
+		if name != "config.json" && !strings.HasPrefix(name, "model") {
+			continue
+		}
 		data, err := os.ReadFile(filepath.Join("testdata", "packs", pack, name))
 		require.NoError(t, err)
 		files[name] = &fstest.MapFile{Data: data}
