@@ -3,10 +3,13 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -95,6 +98,78 @@ func TestBoundsOnEveryRoute(t *testing.T) {
 	require.Contains(t, lengths, 30) // by a block that has no room for all of it
 }
 
+// completer serves a network with an end token and 2048 positions, whose completions are answers,
+// with so many tokens usually.
+func completer(t *testing.T, tokens int) (url string) {
+	pack := os.DirFS("../testdata/packs/dream-tiny-bf16")
+	weights, err := fs.ReadFile(pack, "model.safetensors")
+	require.NoError(t, err)
+	data, err := fs.ReadFile(pack, "config.json")
+	require.NoError(t, err)
+	var config map[string]any
+	require.NoError(t, json.Unmarshal(data, &config))
+	config["max_position_embeddings"] = 2048
+	config["unmask_answer_length"] = tokens
+	m, err := unmask.LoadFS(fstest.MapFS{
+		"model.safetensors": {Data: weights},
+		"config.json":       {Data: []byte(jsonOf(config))},
+		"tokenizer.json": {Data: []byte(`{"added_tokens":[],"normalizer":null,"pre_tokenizer":{"type":
+			"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},"decoder":{"type":
+			"ByteLevel"},"model":{"type":"BPE","vocab":{"a":4,"b":5,"Ġ":6,"Ġb":7},"merges":["Ġ b"]}}`)},
+	}, "dream", unmask.Options{Threads: 2})
+	require.NoError(t, err)
+	s, err := server.New(server.Options{})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(server.Model{Name: "dream", Model: m}))
+	h := httptest.NewServer(s.Handler())
+	t.Cleanup(func() {
+		h.Close()
+		s.Close()
+	})
+	return h.URL
+}
+
+// The same on the routes for completions, of a model whose completions have an end.
+func TestBoundsOfCompletions(t *testing.T) {
+	const usual = 16
+	url := completer(t, usual)
+	ended := 0
+	grown := 0
+	for seed := range 12 {
+		var first map[string]any
+		for _, bound := range []int{60, usual, usual + 1, 1024, -1} {
+			body := map[string]any{"model": "dream", "prompt": []int{4, 7, 6}, "seed": seed, "steps": 7,
+				"temperature": 1, "top_p": 1, "stop": []string{"119", "96"}}
+			if bound > 0 {
+				body["max_tokens"] = bound
+			}
+			status, _, data := post(t, url+"/v1/completions", jsonOf(body))
+			require.Equal(t, 200, status, "%s", data)
+			var answer struct {
+				Choices []map[string]any
+				Usage   map[string]any
+				Unmask  struct{ Evaluated map[string]any }
+			}
+			require.NoError(t, json.Unmarshal(data, &answer))
+			got := answer.Choices[0]
+			got["usage"] = answer.Usage
+			got["work"] = answer.Unmask.Evaluated
+			tokens := int(answer.Usage["completion_tokens"].(float64))
+			if first == nil {
+				first = got
+				if tokens > usual {
+					grown++
+					break
+				}
+				ended++
+			}
+			require.Equal(t, first, got, "seed %d, bound %d", seed, bound)
+		}
+	}
+	require.Positive(t, ended)
+	require.Positive(t, grown)
+}
+
 // An object that needs 300 tokens has them under a bound that no answer reaches, also where the
 // usual length is shorter: because no text of its schema is, or because the model goes on.
 func TestLongObjectsUnderABound(t *testing.T) {
@@ -105,7 +180,7 @@ func TestLongObjectsUnderABound(t *testing.T) {
 	wordy := `{"type":"object","required":["a","b","c"],"additionalProperties":false,"properties":{
 		"a":{"type":"string","maxLength":480},"b":{"type":"string","maxLength":480},
 		"c":{"type":"string","maxLength":480}}}`
-	quotes := map[string]int{} // tokens that end a string are as good as impossible
+	quotes := map[string]int{"550": -100} // the pad and what ends a string are as good as impossible
 	m, err := unmask.LoadFS(demo.Chat(), "chat", unmask.Options{})
 	require.NoError(t, err)
 	for id := range int32(m.Spec().Outcomes) {
