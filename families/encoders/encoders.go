@@ -253,6 +253,7 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Denoiser:  m,
 		Kind:      model.KindText,
 		Tokenizer: c.tokens.tokenizer,
+		PadToken:  c.tokens.pad,
 		Recipe:    recipe,
 		Info: model.Info{
 			Architecture: c.family.name,

@@ -28,6 +28,9 @@ type tokens struct {
 	// forbidden are never drawn: the mask and, of all models but BERT-Chat and GenMol, special tokens
 	// and rows of the head without a token.
 	forbidden []int32
+
+	// pad fills up a text, nil if the network draws none or a text ends with it.
+	pad *int32
 }
 
 // notResidues are letters of ESM-2 and ESM-C that stand for no residue in particular: any residue,
@@ -151,6 +154,9 @@ func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err er
 	hidden := slices.Concat(k.before, k.after) // decoded text does not show them
 	if c.family.name == genmol {
 		hidden = append(hidden, genmolHidden...)
+		if id, ok := t.Special("[PAD]"); ok {
+			k.pad = &id
+		}
 	}
 	for _, id := range hidden {
 		k.tokenizer = tokenizers.WithMask(k.tokenizer, id, "")

@@ -55,6 +55,7 @@ type Config struct {
 
 	Mask      int32
 	EndTokens []int32 // tokens that end a text
+	Pad       []int32 // pad_token_id of config.json
 
 	// Conv says which layers are short convolutions instead of attention [layers]; nil for none.
 	Conv []bool
@@ -94,8 +95,8 @@ type file struct {
 	generation map[string]json.RawMessage
 }
 
-// readIDs reads an id or a list of ids below rows, the number of tokens.
-func (f *file) readIDs(key string, rows int) []int32 {
+// listIDs reads an id or a list of ids.
+func (f *file) listIDs(key string) []int32 {
 	if !f.Has(key) {
 		return nil
 	}
@@ -106,6 +107,12 @@ func (f *file) readIDs(key string, rows int) []int32 {
 	} else {
 		f.Read(key, &list, "an id or a list of ids")
 	}
+	return list
+}
+
+// readIDs reads an id or a list of ids below rows, the number of tokens.
+func (f *file) readIDs(key string, rows int) []int32 {
+	list := f.listIDs(key)
 	for _, id := range list {
 		if id < 0 || int(id) >= rows {
 			f.Fail("%s is %d, want 0 to %d", key, id, rows-1)
@@ -229,6 +236,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 
 	c.Mask = f.readMask(c)
 	c.EndTokens = f.readEndTokens(c.Vocab)
+	c.Pad = f.listIDs("pad_token_id")
 	if k.endToken > 0 && len(c.EndTokens) == 0 && int(k.endToken) < c.Vocab {
 		c.EndTokens = []int32{k.endToken}
 	}

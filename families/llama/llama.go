@@ -232,9 +232,29 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		loaded.Info.Notes = append(loaded.Info.Notes, note+": tokens are shown as numbers")
 		return loaded, nil
 	}
+	loaded.PadToken = m.padToken(t)
+	if loaded.PadToken != nil {
+		t = tokenizers.WithMask(t, *loaded.PadToken, "")
+	}
 	loaded.Tokenizer = t
 	loaded.Info.Tokenizer = name
 	return loaded, nil
+}
+
+// padToken returns the special token that fills up a text: config.json's or, if it names none, the
+// tokenizer's. nil if there is none, or if it ends texts or is never drawn.
+func (m *Model) padToken(t tokenizers.Tokenizer) *int32 {
+	c := &m.cfg
+	pad, ok := tokenizers.Role(t, "pad_token")
+	if len(c.Pad) > 0 {
+		pad = c.Pad[0]
+		ok = pad >= 0 // some files have -1 for none
+	}
+	if !ok || int(pad) >= c.Vocab || !tokenizers.IsSpecial(t, pad) || pad == c.Mask ||
+		slices.Contains(c.EndTokens, pad) || slices.Contains(m.textless, pad) {
+		return nil
+	}
+	return &pad
 }
 
 // textlessIDs returns the ids below rows that have no text in the tokenizer.
