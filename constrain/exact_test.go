@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"regexp"
 	"runtime"
 	"slices"
 	"testing"
@@ -527,6 +528,58 @@ func TestOneStepIsFreeDrawsThatAreKept(t *testing.T) {
 			p[text] /= whole
 		}
 		for _, sampler := range []string{"random", "maskgit"} {
+			request := generate.Request{Language: l,
+				Recipe: generate.Recipe{Sampler: rule(t, sampler), Steps: 1}}
+			requireLaw(t, run(t, d, generate.Options{Request: request, N: n}), p, n)
+		}
+	}
+}
+
+// The same of what only avoids something: what is shown of a free draw, up to its first end, is
+// kept if nothing in it matches, whether it ends or not.
+func TestAvoidingIsFreeDrawsThatAreKept(t *testing.T) {
+	const end, pad, tokens, length, n = 2, 3, 4, 5, 3000
+	m, err := exact.Parse("product:length=5,tokens=4,sharp=1,seed=3")
+	require.NoError(t, err)
+	d := exact.NewDenoiser(m)
+	logits := marginals(t, d, slices.Repeat([]int32{tokens}, length))
+	v := grammar.NewVocabulary(tokens, func(id int32) (string, bool) {
+		return letters[id : id+1], id < end
+	})
+	for _, avoided := range []string{"zzzz", "ab", "a[ab]a"} {
+		r, err := grammar.Avoid([]string{avoided}, "", "", nil)
+		require.NoError(t, err)
+		a, err := r.Tokens(v, grammar.TokenOptions{EndTokens: []int32{end}, PadTokens: []int32{pad},
+			MayTruncate: true, AnyAfterEnd: true})
+		require.NoError(t, err)
+		l := &constrain.Language{Tokens: a, EndPosition: length}
+		matches := regexp.MustCompile(avoided)
+		isKept := func(text []int32) bool { // as somebody reads it, without the automaton
+			shown := ""
+			for _, id := range text {
+				if id == end {
+					break
+				}
+				if id != pad {
+					shown += letters[id : id+1]
+				}
+			}
+			return !matches.MatchString(shown)
+		}
+		each(tokens, length, func(text []int32) {
+			require.Equal(t, isKept(text), accepts(l, text), "%s %v", avoided, text)
+		})
+		p := law(l, tokens, length, func(text []int32) float64 {
+			w := 1.0
+			for i, id := range text {
+				w *= math.Exp(float64(logits[i][id]))
+			}
+			return w
+		})
+		if avoided == "zzzz" {
+			require.Len(t, p, 1024) // all texts: the free law
+		}
+		for _, sampler := range []string{"random", "maskgit", "halton"} {
 			request := generate.Request{Language: l,
 				Recipe: generate.Recipe{Sampler: rule(t, sampler), Steps: 1}}
 			requireLaw(t, run(t, d, generate.Options{Request: request, N: n}), p, n)
