@@ -79,7 +79,7 @@ func Length(f *pflag.FlagSet, length *int) {
 		Zero:    "the model's",
 		Default: "0",
 		Help: "tokens of a sample, 0 for the model's length or, of a model with more than " +
-			"1024, those of the prompt and 128",
+			"1024, those of the prompt and of a usual answer",
 	})
 }
 
