@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/server"
+	refused "unmask/testkit/refusal"
 )
 
 // keyFile writes a file of keys.
@@ -129,27 +130,27 @@ func TestHostsAndOrigins(t *testing.T) {
 		}
 	}
 	_, err := server.New(server.Options{Origins: []string{"example.org"}})
-	require.ErrorContains(t, err, `origin is "example.org", want one such as https://example.org`)
+	refused.Require(t, err, "allow-origin", `"example.org"`)
 }
 
 // Options that no server can run with are refused when it is made, and so is no model.
 func TestOptionsAreChecked(t *testing.T) {
-	for want, o := range map[string]server.Options{
-		"queue is -1, want more than 0, or 0 for the default":       {Queue: -1},
-		"memory is -1, want more than 0, or 0 for the default":      {Memory: -1},
-		"cache is -1, want more than 0, or 0 for the default":       {Cache: -1},
-		"timeout is -1s, want more than 0, or 0 for the default":    {Timeout: -time.Second},
-		"rows is -1, want more than 0, or 0 for the default":        {Rows: -1},
-		`voices is "guard_test.go", want a folder that can be read`: {Voices: "guard_test.go"},
+	for text, o := range map[string]server.Options{
+		"queue is -1":               {Queue: -1},
+		"memory is -1":              {Memory: -1},
+		"cache is -1":               {Cache: -1},
+		"timeout is -1s":            {Timeout: -time.Second},
+		"rows is -1":                {Rows: -1},
+		`voices is "guard_test.go"`: {Voices: "guard_test.go"},
 	} {
 		s, err := server.New(o)
-		require.EqualError(t, err, want)
+		refused.RequireText(t, err, text)
 		require.Nil(t, s)
 	}
 	s, err := server.New(server.Options{})
 	require.NoError(t, err)
 	defer s.Close()
-	require.EqualError(t, s.Add(server.Model{Name: "x"}), "model is nil, want a loaded one")
+	refused.Require(t, s.Add(server.Model{Name: "x"}), "model", "nil")
 }
 
 // A server on all addresses answers to the one that it was asked by.
