@@ -586,3 +586,22 @@ func TestAvoidingIsFreeDrawsThatAreKept(t *testing.T) {
 		}
 	}
 }
+
+// What is kept of a language and of its sums counts each of their parts.
+func TestBytesCountAllParts(t *testing.T) {
+	l := language(t, "[ab]*c", 3, 4)
+	base := l.Bytes()
+	require.Equal(t, l.Tokens.Bytes(), base)
+	d, err := grammar.Regexp("[ab]*c", nil)
+	require.NoError(t, err)
+	l.Text = d
+	l.Choices = &constrain.Choices{Texts: []string{"abc"}, TextAt: make([]int32, 10)}
+	require.Equal(t, base+d.Bytes()+l.Choices.Bytes(), l.Bytes())
+	require.GreaterOrEqual(t, l.Choices.Bytes(), 4*10+len("abc"))
+
+	// Sums of one position count the places of all states of the language.
+	wide := language(t, "[ab]{0,600}c", 3, 1)
+	c, err := constrain.NewChain(wide, []int32{3}, 3, nil)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, c.Bytes(), 4*wide.States())
+}

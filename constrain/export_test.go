@@ -21,3 +21,6 @@ func NewChainWithAlternatives(l *Language, tokens []int32, mask int32,
 
 // Best returns the sets that the most probable sequence reads; -1 where the token is known.
 func (c *Chain) Best() []int32 { return c.bestPath(nil) }
+
+// Bytes returns about how much memory the sums hold.
+func (c *Chain) Bytes() int { return c.bytes() }

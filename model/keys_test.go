@@ -52,6 +52,21 @@ func TestLoadedIsCompleted(t *testing.T) {
 	require.ErrorContains(t, l.complete(src, Options{}), "unmask_answer_length is -1, want 1 or more")
 }
 
+// Pictures without a codec of their own get that of a registered format.
+func TestCodecOfAnotherFormat(t *testing.T) {
+	defer func(before []*CodecFormat) { codecs = before }(codecs)
+	codecs = []*CodecFormat{{Match: func(*Source) bool { return true }}}
+	for kind, want := range map[Kind]bool{KindImage: true, KindText: false, "": false} {
+		l := &Loaded{Kind: kind}
+		require.NoError(t, l.complete(&Source{}, Options{}))
+		require.Equal(t, want, l.Codec != nil, kind)
+	}
+	l := &Loaded{Kind: KindImage, Codec: func() (Codec, error) { return nil, os.ErrExist }}
+	require.NoError(t, l.complete(&Source{}, Options{}))
+	_, err := l.Codec()
+	require.ErrorIs(t, err, os.ErrExist)
+}
+
 // The companion of a repository is that of the folder which it lacks.
 func TestCompanions(t *testing.T) {
 	defer func(before []Format) { formats = before }(formats)
