@@ -187,29 +187,6 @@ def coda(j, sources, tmp):
                   "--sampler", f"greedy({order})", "--schedule", "dream", "--steps", str(steps))
 
 
-def rnd1(j, sources, tmp):
-    import torch
-    package("rnd_program", f"{sources['rnd1']}/rnd")
-    net = importlib.import_module("rnd_program.modeling_rnd")
-    config = importlib.import_module("rnd_program.configuration_rnd").RND1Config(
-        vocab_size=V, hidden_size=32, intermediate_size=64, moe_intermediate_size=16, num_experts=8,
-        num_experts_per_tok=3, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
-        mask_token_id=MASK, pad_token_id=PAD, eos_token_id=END, max_position_embeddings=256, moe_backend="hf",
-        tie_word_embeddings=False)
-    model = net.RND1LM(config)
-    spread(model, model.lm_head, MASK, 0.3)
-    model.save_pretrained(f"{tmp}/rnd1")
-    settings = importlib.import_module("rnd_program.generation_config").RND1GenerationConfig
-    prompt = [3, 10, 17, 24, 31]
-    for new, steps in ((20, 20), (20, 7), (33, 12)):
-        want = model.generate(torch.tensor([prompt]), generation_config=settings(
-            max_new_tokens=new, num_diffusion_steps=steps, greedy=True, temperature=1.0, mask_token_id=MASK,
-            pad_token_id=PAD, eos_token_id=END))
-        want = want[0, len(prompt):len(prompt) + new - 1].tolist()  # the last one is not the model's
-        j.ids("rnd1", f"generate, {new} in {steps}", f"{tmp}/rnd1", prompt, want, "--temperature", "0", "--steps",
-              str(min(steps, new - 1)))
-
-
 def wedlm(j, sources, tmp):
     import torch
     package("wedlm_program", f"{sources['wedlm']}/hf_compat")
@@ -280,7 +257,7 @@ def open_dcoder(j, sources, tmp):
               str(temperature), "--top-k", str(min(k, width)))
 
 
-JUDGES = {"llada": llada, "coda": coda, "rnd1": rnd1, "wedlm": wedlm, "open-dcoder": open_dcoder}
+JUDGES = {"llada": llada, "coda": coda, "wedlm": wedlm, "open-dcoder": open_dcoder}
 
 
 def main():
@@ -312,7 +289,8 @@ def main():
     if a.result:
         with open(a.result, "w") as f:
             f.write(f"torch {torch.__version__}, transformers {transformers.__version__}\n\n")
-            for p in programs.values():
+            used = {n for name in a.names or JUDGES for n in (name, *programs[name].get("with", []))}
+            for p in (programs[n] for n in sorted(used)):
                 f.write(f"{p['repository']} {p['commit'][:12]}\n")
             f.write("\n")
             for name, what, same, said in judge.rows:
