@@ -61,7 +61,7 @@ func findAverage(root *dict) (*average, error) {
 		return nil
 	}
 
-	if _, isSwapped := root.get(trainedKey); isSwapped {
+	if trained, _ := root.get(trainedKey); hasTensors(trained, map[any]bool{}) {
 		v, _ := root.get("state_dict")
 		a, err := readAverage(v, "state_dict")
 		if a != nil {
