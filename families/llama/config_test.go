@@ -247,6 +247,33 @@ func TestEnds(t *testing.T) {
 	require.ErrorContains(t, err, "generation_config.json: eos_token_id is -1, want 0 to ")
 }
 
+// LLaDA's embedding has vocab_size rows where embedding_size is null or missing, as in its class;
+// the tensors count more than both.
+func TestRowsOfLLaDAsEmbedding(t *testing.T) {
+	p := parity.Open(t, "llada-tiny")
+	want, err := model.Load(p.Source, model.Options{Backend: plain.New()})
+	require.NoError(t, err)
+	for _, missing := range [][]string{{"embedding_size"}, {"embedding_size", "vocab_size"}} {
+		for _, isNull := range []bool{false, true} {
+			var config map[string]json.RawMessage
+			require.NoError(t, json.Unmarshal(p.Config, &config))
+			for _, key := range missing {
+				delete(config, key)
+				if isNull {
+					config[key] = json.RawMessage("null")
+				}
+			}
+			src := *p.Source
+			src.Config, err = json.Marshal(config)
+			require.NoError(t, err)
+			got, err := model.Load(&src, model.Options{Backend: plain.New()})
+			require.NoError(t, err, "without %v", missing)
+			require.Equal(t, want.Info.Parameters, got.Info.Parameters)
+			parity.CheckFullPass(t, p, got.Denoiser.(model.Refiner), "", 1e-4)
+		}
+	}
+}
+
 // RND1's tail is the padding token of generation_config.json, else of config.json, else that of the
 // authors' program.
 func TestTailIsThePad(t *testing.T) {

@@ -41,8 +41,11 @@ func (f *file) readLLaDA(set *weights.Set) Config {
 		Eps:    float32(f.PositiveNumber("rms_norm_eps", 1e-5)),
 		Tied:   f.Bool("weight_tying", false),
 	}
-	c.EmbeddingRows = embeddingRows(set, "model.transformer.wte.weight",
-		f.BoundedInt("embedding_size", c.EmbeddingRows, 1, 1<<24))
+	const embedding = "model.transformer.wte.weight"
+	// without embedding_size the authors' class makes vocab_size rows
+	rows := f.BoundedInt("vocab_size", embeddingRows(set, embedding, 0), 1, 1<<24)
+	rows = f.BoundedInt("embedding_size", rows, 1, 1<<24)
+	c.EmbeddingRows = embeddingRows(set, embedding, rows)
 	c.Vocab = f.BoundedInt("vocab_size", c.EmbeddingRows, 1, c.EmbeddingRows)
 	f.readHeads(&c, "n_kv_heads")
 	return c
