@@ -2,8 +2,6 @@ package gguf
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
 
 	"unmask/weights"
 )
@@ -15,12 +13,6 @@ const (
 	splitNumberKey = "split.no" // from 0
 )
 
-// maxParts bounds the parts of a file; names have five digits.
-const maxParts = 4096
-
-// partName matches the name of a part: its number from 1, and how many there are.
-var partName = regexp.MustCompile(`^(.*-)([0-9]{5})(-of-([0-9]{5})\.gguf)$`)
-
 // addParts adds the tensors of a split file's other parts, which are beside the first. The name of
 // another part than the first stands for the whole too.
 func (f *File) addParts() error {
@@ -31,26 +23,18 @@ func (f *File) addParts() error {
 	if err != nil || count == 1 {
 		return err
 	}
-	if count < 1 || count > maxParts {
-		return fmt.Errorf("%s is %d, want 1 to %d", splitCountKey, count, maxParts)
+	if count < 1 || count > weights.MaxParts {
+		return fmt.Errorf("%s is %d, want 1 to %d", splitCountKey, count, weights.MaxParts)
 	}
-	name := partName.FindStringSubmatch(f.Name)
-	if name == nil || name[4] != fmt.Sprintf("%05d", count) {
+	parts, place := weights.PartNames(f.Name)
+	if len(parts) != count {
 		return fmt.Errorf("the file is a part of a split one, want a name that ends in 00001-of-%05d.gguf",
 			count)
 	}
 
-	partNumber, _ := strconv.Atoi(name[2])
-	var parts []string
-	for i := 1; i <= count; i++ {
-		parts = append(parts, fmt.Sprintf("%s%05d%s", name[1], i, name[3]))
-	}
-	if partNumber < 1 || partNumber > count {
-		return fmt.Errorf("the part is %d, want 1 to %d", partNumber, count)
-	}
 	files := make([]*File, count)
 	for i, part := range parts {
-		if i == partNumber-1 {
+		if i == place {
 			files[i] = f
 		} else {
 			files[i], err = openPart(part)

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"unmask/weights"
 )
 
 // models are the files of models of each kind that a repository or a folder of it may have.
@@ -167,4 +170,30 @@ func TestPullCheckpoint(t *testing.T) {
 	c = h.client(t)
 	_, err = c.PullModel(t.Context(), repo, "", nil)
 	require.ErrorContains(t, err, "has no model.safetensors, but "+file)
+}
+
+// Of a split GGUF file every part is fetched, whichever of them is named.
+func TestPullPartsOfAFile(t *testing.T) {
+	h := newHub(t)
+	t.Setenv("HF_ENDPOINT", h.URL)
+	t.Setenv("HF_HUB_CACHE", t.TempDir())
+	tree := map[string]string{}
+	h.trees[commitA] = tree
+	for i := range 3 {
+		tree[fmt.Sprintf("q4/m-%05d-of-00003.gguf", i+1)] = fmt.Sprint("part ", i)
+	}
+	file, err := PullModel(t.Context(), repo+":q4/m-00002-of-00003.gguf", nil)
+	require.NoError(t, err)
+	require.Equal(t, "part 1", read(t, file))
+	parts, place := weights.PartNames(file)
+	require.Equal(t, 1, place)
+	require.Len(t, parts, 3)
+	for i, part := range parts {
+		require.Equal(t, fmt.Sprint("part ", i), read(t, part))
+	}
+	for _, name := range []string{"m.gguf", "m-00004-of-00003.gguf", "m-00000-of-00003.gguf",
+		"m-00001-of-99999.gguf", "m-1-of-3.gguf"} {
+		parts, _ := weights.PartNames(name)
+		require.Nil(t, parts, name)
+	}
 }

@@ -467,7 +467,8 @@ func ParseModelName(s string) (repo, revision, file string, err error) {
 }
 
 // PullModel calls [Client.PullModel] with the client of the environment, of a name that
-// [ParseModelName] reads. It returns a directory, or the path of a GGUF file.
+// [ParseModelName] reads. It returns a directory, or the path of a GGUF file, of which all parts
+// are fetched.
 func PullModel(ctx context.Context, name string, progress func(Progress)) (string, error) {
 	repo, revision, file, err := ParseModelName(name)
 	if err != nil {
@@ -481,7 +482,11 @@ func PullModel(ctx context.Context, name string, progress func(Progress)) (strin
 	if file == "" || isFolder {
 		return c.PullFolder(ctx, repo, revision, folder, progress)
 	}
-	dir, err := c.Pull(ctx, repo, revision, []string{file}, progress)
+	files, _ := weights.PartNames(file)
+	if files == nil {
+		files = []string{file}
+	}
+	dir, err := c.Pull(ctx, repo, revision, files, progress)
 	if err != nil {
 		return "", err
 	}
