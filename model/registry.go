@@ -1,8 +1,10 @@
 package model
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -178,6 +180,9 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 // the network has packed them.
 func Load(src *Source, o Options) (_ *Loaded, err error) {
 	defer backend.Recover(&err)
+	if src, err = src.withoutCompiledParts(); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
 	f, err := formatOf(src)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
@@ -202,6 +207,33 @@ func Load(src *Source, o Options) (_ *Loaded, err error) {
 	return m, src.Set.ReleaseAll()
 }
 
+// withoutCompiledParts returns the source with the names that tensors have without the parts that
+// torch.compile inserts, by which formats know a network's variants.
+func (s *Source) withoutCompiledParts() (*Source, error) {
+	if s.Set == nil {
+		return s, nil
+	}
+	isCompiled := func(name string) bool { return strings.Contains(name, "_orig_mod.") }
+	if !slices.ContainsFunc(s.Set.Names(), isCompiled) {
+		return s, nil
+	}
+	set, err := s.Set.Rebase("")
+	if err != nil {
+		return s, err
+	}
+	set, err = set.View(func(name string, t *weights.Tensor) (string, *weights.Tensor, error) {
+		named := *t
+		named.Name = name
+		return name, &named, nil
+	})
+	if err != nil {
+		return s, err
+	}
+	plain := *s
+	plain.Set = set
+	return &plain, nil
+}
+
 // DecodeConfig decodes config.json into v and ignores unknown fields.
 func DecodeConfig(src *Source, v any) error {
 	err := json.Unmarshal(src.Config, v)
@@ -210,6 +242,14 @@ func DecodeConfig(src *Source, v any) error {
 	}
 	if textfile.HasMark(src.Config) {
 		return fmt.Errorf("config.json: begins with a byte order mark, want '{'")
+	}
+	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
+		at := int(max(s.Offset, 1)) - 1
+		line := bytes.Count(src.Config[:min(at, len(src.Config))], []byte("\n")) + 1
+		if place := jsonline.PlaceOf(src.Config, at); place != "" {
+			return fmt.Errorf("config.json: line %d, %s: %w", line, place, jsonline.PlainError(err))
+		}
+		return fmt.Errorf("config.json: line %d: %w", line, jsonline.PlainError(err))
 	}
 	return fmt.Errorf("config.json: %w", jsonline.PlainError(err))
 }

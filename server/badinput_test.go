@@ -98,9 +98,11 @@ func TestBadJSON(t *testing.T) {
 		{with(`"Seed":1`), 400, "unknown_parameter", "Seed", "did you mean seed?"},
 		{with(`"SAMPLER":"moment"`), 400, "unknown_parameter", "SAMPLER", "did you mean sampler?"},
 		{with(`"zzzzzz":1`), 400, "unknown_parameter", "zzzzzz", `unknown field "zzzzzz"`},
-		{"{\"prompt\":\"\xff\"}", 400, "invalid_utf8", "", "byte 11 is 0xff, want UTF-8"},
-		{`{"prompt":"\ud800"}`, 400, "invalid_utf8", "", "byte 11 is half of a surrogate pair"},
-		{`{"prompt":"\udc00\ud800"}`, 400, "invalid_utf8", "", "byte 11"},
+		{"{\"prompt\":\"\xff\"}", 400, "invalid_utf8", "prompt", "prompt: byte 11 is 0xff, want UTF-8"},
+		{"{\"prompt\":[\"a\",\"b\xff\"]}", 400, "invalid_utf8", "prompt[1]", "prompt[1]: byte 17 is 0xff"},
+		{"{\"\xff\":1}", 400, "invalid_utf8", "", "byte 2 is 0xff, want UTF-8"},
+		{`{"prompt":"\ud800"}`, 400, "invalid_utf8", "prompt", "byte 11 is half of a surrogate pair"},
+		{`{"prompt":"\udc00\ud800"}`, 400, "invalid_utf8", "prompt", "byte 11"},
 	} {
 		c.check(t, h.URL+"/v1/completions")
 	}

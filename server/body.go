@@ -59,7 +59,14 @@ func (s *Server) parseBody(r *http.Request, body []byte) (*fields, *Fault) {
 	}
 	object, err := bodyLimits.ReadObject(r.Context(), body)
 	if e, ok := errors.AsType[*jsonline.Error](err); ok {
-		return nil, fieldFault(jsonCodes[e.Kind], e.Name, "%s", e.Message)
+		if e.Kind != jsonline.NotUTF8 {
+			return nil, fieldFault(jsonCodes[e.Kind], e.Name, "%s", e.Message)
+		}
+		place := jsonline.PlaceOf(body, e.Offset)
+		if place == "" {
+			return nil, fieldFault(jsonCodes[e.Kind], "", "%s", e.Message)
+		}
+		return nil, fieldFault(jsonCodes[e.Kind], place, "%s: %s", place, e.Message)
 	}
 	if err != nil {
 		return nil, cancelledFault()

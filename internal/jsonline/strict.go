@@ -31,6 +31,9 @@ type Error struct {
 	// Name is the name that an object has twice, for DuplicateName.
 	Name string
 
+	// Offset is the first byte that is wrong, for NotUTF8.
+	Offset int
+
 	// Message is one line.
 	Message string
 }
@@ -41,6 +44,15 @@ func (e *Error) Error() string { return e.Message }
 // refuse returns an *Error of a kind.
 func refuse(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// refuseBytes returns the *Error of a byte that begins what is no text.
+func refuseBytes(offset int, format string, args ...any) error {
+	return &Error{
+		Kind:    NotUTF8,
+		Offset:  offset,
+		Message: fmt.Sprintf("byte %d is "+format, append([]any{offset}, args...)...),
+	}
 }
 
 // Limits bound a text.
@@ -99,7 +111,7 @@ func CheckUTF8[Text string | []byte](text Text) error {
 		n := copy(buffer[:], text[i:])
 		r, size := utf8.DecodeRune(buffer[:n])
 		if r == utf8.RuneError && size == 1 { // U+FFFD itself is valid and has three bytes
-			return refuse(NotUTF8, "byte %d is 0x%02x, want UTF-8", i, text[i])
+			return refuseBytes(i, "0x%02x, want UTF-8", text[i])
 		}
 		i += size
 	}
@@ -153,7 +165,7 @@ func CheckPairs(text []byte) error {
 			continue
 		}
 		if utf16.DecodeRune(first, codeUnit(i+escapeBytes)) == utf8.RuneError {
-			return refuse(NotUTF8, "byte %d is half of a surrogate pair, want both halves", i)
+			return refuseBytes(i, "half of a surrogate pair, want both halves")
 		}
 		i += 2*escapeBytes - 1
 	}
