@@ -301,7 +301,8 @@ func TestOneSetOfWeights(t *testing.T) {
 		raw: map[string]float32{}, averaged: map[string]float32{}}
 	pickle := str("state_dict") + "}(" + s.stateDict(false, same) + "u" +
 		// neither a loss nor its settings are weights
-		str("loss_ema") + s.tensor(nil, 1) + str("current_model_state") + "N" + str("ema") + "}" + str("decay") + num(1) + "s"
+		str("loss_ema") + s.tensor(nil, 1) + str("current_model_state") + "N" +
+		str("ema") + "}" + str("decay") + num(1) + "s"
 	_, _, _, err := converted(t, t.TempDir(), pickle, s.records, Options{Weights: AveragedWeights})
 	refusal.Require(t, err, "weights", "ema")
 	for _, asked := range []string{"", RawWeights} {
