@@ -113,18 +113,25 @@ func TestAnswersThatAvoidNothing(t *testing.T) {
 	}
 }
 
-// The same of networks with other tokenizers, in all precisions: one language in two spellings.
+// The same of networks with other tokenizers, in all precisions and under all samplers: one
+// language in two spellings.
 func TestLanguagesWrittenOtherwise(t *testing.T) {
+	const length = 24
 	for _, pack := range []string{"llada-tiny", "sdar-tiny", "dream-tiny"} {
 		for _, precision := range []backend.Precision{backend.F32, backend.BF16, backend.Int8} {
 			m, err := unmask.LoadFS(os.DirFS("testdata/packs/"+pack), pack,
 				unmask.Options{Precision: precision})
 			require.NoError(t, err)
-			written := unmask.Request{Seed: 3, Length: 24}
-			written.Regex = `((2[0-9]|1(3[0-9]|40)) )*`
-			otherwise := written
-			otherwise.Regex = `((20|2[1-9]|13[0-8]|1(39|40)) )*`
-			requireSameRuns(t, m, written, otherwise, pack, precision)
+			for i, overrides := range append(runsOf(t, m, length, "4"), nil) { // and its own
+				if overrides != nil && i%3 != int(precision)%3 { // each in one of the precisions
+					continue
+				}
+				written := unmask.Request{Seed: uint64(i), Length: length, Overrides: overrides}
+				written.Regex = `((2[0-9]|1(3[0-9]|40)) )*`
+				otherwise := written
+				otherwise.Regex = `((20|2[1-9]|13[0-8]|1(39|40)) ){0,24}`
+				requireSameRuns(t, m, written, otherwise, pack, precision, overrides)
+			}
 		}
 	}
 }
