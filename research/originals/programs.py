@@ -92,8 +92,9 @@ class Judge:
             raise RuntimeError(ran.stderr.strip())
         return [json.loads(line)["ids"][len(prompt):] for line in ran.stdout.splitlines()]
 
-    def ids(self, name, what, folder, prompt, want, *args):
-        got = self.replies(folder, prompt, len(want), *args)[0]
+    def ids(self, name, what, folder, prompt, want, *args, behind=0):
+        """Compares ids; behind counts positions at the end that are not the model's."""
+        got = self.replies(folder, prompt, len(want) + behind, *args)[0][:len(want)]
         wrong = sum(a != b for a, b in zip(got, want))
         said = f"{len(want) - wrong} of {len(want)} ids equal"
         self.add(name, what, got == want, said if got == want else f"{said}: {got}, want {want}")
@@ -187,6 +188,30 @@ def coda(j, sources, tmp):
                   "--sampler", f"greedy({order})", "--schedule", "dream", "--steps", str(steps))
 
 
+def rnd1(j, sources, tmp):
+    import torch
+    package("rnd_program", f"{sources['rnd1']}/rnd")
+    net = importlib.import_module("rnd_program.modeling_rnd")
+    config = importlib.import_module("rnd_program.configuration_rnd").RND1Config(mask_token_id=MASK)
+    for name, value in dict(  # it sets its own sizes whatever it is given
+            vocab_size=V, hidden_size=32, intermediate_size=64, moe_intermediate_size=16, num_experts=8,
+            num_experts_per_tok=3, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+            pad_token_id=PAD, eos_token_id=END, max_position_embeddings=256, dtype="float32").items():
+        setattr(config, name, value)
+    model = net.RND1LM(config)
+    spread(model, model.lm_head, MASK, 0.3)
+    model.save_pretrained(f"{tmp}/rnd1")
+    settings = importlib.import_module("rnd_program.generation_config").RND1GenerationConfig
+    prompt = [3, 10, 17, 24, 31]
+    for new, steps in ((20, 20), (20, 7), (33, 12)):
+        want = model.generate(torch.tensor([prompt]), generation_config=settings(
+            max_new_tokens=new, num_diffusion_steps=steps, greedy=True, temperature=1.0, mask_token_id=MASK,
+            pad_token_id=PAD, eos_token_id=END))
+        want = want[0, len(prompt):len(prompt) + new - 1].tolist()
+        j.ids("rnd1", f"generate, {new} in {steps}", f"{tmp}/rnd1", prompt, want, "--temperature", "0", "--steps",
+              str(min(steps, new - 1)), behind=1)  # an end of text, which the network sees
+
+
 def wedlm(j, sources, tmp):
     import torch
     package("wedlm_program", f"{sources['wedlm']}/hf_compat")
@@ -257,7 +282,7 @@ def open_dcoder(j, sources, tmp):
               str(temperature), "--top-k", str(min(k, width)))
 
 
-JUDGES = {"llada": llada, "coda": coda, "wedlm": wedlm, "open-dcoder": open_dcoder}
+JUDGES = {"llada": llada, "coda": coda, "rnd1": rnd1, "wedlm": wedlm, "open-dcoder": open_dcoder}
 
 
 def main():
