@@ -198,3 +198,127 @@ func TestOpenDcoderDrawsItsAuthorsLaw(t *testing.T) {
 		}
 	}
 }
+
+// entropyLaw is a step of the programs of RND1 (diffusion_sample of rnd/sampling.py) and Dream
+// (_sample of generation_utils.py with alg entropy): the masked positions whose tempered, filtered
+// distributions have the least entropy get a token of theirs, until `left` are masked.
+func entropyLaw(mask int32, temperature, topP float64, left func(step, masked int) int) law {
+	return func(p [][]float64, x []int32, step int, add func([]int32, float64)) {
+		masked := 0
+		scores := make([]float64, len(x))
+		q := make([][]float64, len(x))
+		for i := range x {
+			q[i] = []float64{1} // of an open position nothing is drawn
+			scores[i] = math.Inf(-1)
+			if x[i] != mask {
+				continue
+			}
+			masked++
+			q[i] = tempered(p[i], temperature, 0, topP)
+			scores[i] = 0
+			for _, v := range q[i] {
+				if v > 0 {
+					scores[i] += v * math.Log(v)
+				}
+			}
+		}
+		opened := highest(scores, masked-left(step, masked))
+		for i := range x {
+			if !slices.Contains(opened, i) {
+				q[i] = []float64{1}
+			}
+		}
+		eachDraw(q, func(drawn []int32, probability float64) {
+			after := slices.Clone(x)
+			for _, i := range opened {
+				after[i] = drawn[i]
+			}
+			add(after, probability)
+		})
+	}
+}
+
+// RND1 and Dream draw from the tempered distributions, and order positions by them too.
+func TestEntropyRunsDrawTheirAuthorsLaw(t *testing.T) {
+	const steps = 3
+	for _, name := range []string{"hmm:length=4,tokens=4,hidden=3,seed=5",
+		"hmm:length=5,tokens=3,hidden=3,seed=9"} {
+		m := exactModel(t, name)
+		mask := int32(m.Tokens())
+		rnd1 := func(step, masked int) int { return m.Length() * (steps - step) / steps }
+		dream := func(step, masked int) int {
+			if step == steps {
+				return 0
+			}
+			const eps = 1e-3 // times go from 1 to eps
+			time := func(step int) float64 { return 1 - (1-eps)*float64(step)/steps }
+			return masked - int(float64(masked)*(1-time(step)/time(step-1)))
+		}
+		for _, c := range []struct {
+			recipe            string
+			temperature, topP float64
+			left              func(step, masked int) int
+		}{
+			{"entropy schedule=floor steps=3 temperature=0.1", 0.1, 1, rnd1},
+			{"entropy schedule=floor steps=3 temperature=0.7", 0.7, 1, rnd1},
+			{"entropy schedule=dream steps=3 temperature=0.6 top-p=0.95", 0.6, 0.95, dream},
+		} {
+			want := enumerateLaw(m, steps, entropyLaw(mask, c.temperature, c.topP, c.left))
+			require.Less(t, lawRatio(t, m, c.recipe, 4000, want), 1.0, "%s: %s", name, c.recipe)
+		}
+		other := enumerateLaw(m, steps, entropyLaw(mask, 1, 1, rnd1))
+		require.Greater(t, lawRatio(t, m, "entropy schedule=floor steps=3 temperature=0.1", 4000, other),
+			1.5, name)
+	}
+}
+
+// lladaLaw is a step of LLaDA's generate.py with low_confidence remasking: a token is drawn at
+// every masked position from the tempered distribution, and those stay whose probability without
+// the temperature is largest.
+func lladaLaw(mask int32, steps int, temperature float64) law {
+	return func(p [][]float64, x []int32, step int, add func([]int32, float64)) {
+		q := make([][]float64, len(x))
+		for i := range x {
+			q[i] = []float64{1}
+			if x[i] == mask {
+				q[i] = tempered(p[i], temperature, 0, 1)
+			}
+		}
+		count := len(x) / steps
+		if step <= len(x)%steps {
+			count++
+		}
+		eachDraw(q, func(drawn []int32, probability float64) {
+			confidence := make([]float64, len(x))
+			for i := range x {
+				confidence[i] = math.Inf(-1)
+				if x[i] == mask {
+					confidence[i] = p[i][drawn[i]]
+				}
+			}
+			after := slices.Clone(x)
+			for _, i := range highest(confidence, count) {
+				after[i] = drawn[i]
+			}
+			add(after, probability)
+		})
+	}
+}
+
+// LLaDA's confidence is that of the untempered distribution, from which it does not draw.
+func TestLLaDADrawsItsAuthorsLaw(t *testing.T) {
+	const steps = 3
+	for _, name := range []string{"hmm:length=4,tokens=4,hidden=3,seed=5",
+		"hmm:length=5,tokens=3,hidden=3,seed=9"} {
+		m := exactModel(t, name)
+		for temperature, text := range map[float64]string{0.5: "0.5", 1: "1", 1.5: "1.5"} {
+			want := enumerateLaw(m, steps, lladaLaw(int32(m.Tokens()), steps, temperature))
+			for _, recipe := range []string{
+				"low-confidence(temperature=" + text + ") schedule=llada steps=3",
+				"semi-ar(low-confidence(temperature=" + text + ")) schedule=llada steps=3",
+			} {
+				require.Less(t, lawRatio(t, m, recipe, 4000, want), 1.0, "%s: %s", name, recipe)
+			}
+		}
+	}
+}
