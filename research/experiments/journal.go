@@ -85,7 +85,7 @@ func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 func compareSettings(recorded, current Settings) error {
 	for _, name := range runs.Settings(recorded).DifferingNames(runs.Settings(current)) {
 		if recorded[name] != current[name] {
-			return fmt.Errorf("was begun with %s %q, found %q: want the same, or another file", name,
+			return fmt.Errorf("was begun with %s %q, found %q: want the same, or another --out", name,
 				recorded[name], current[name])
 		}
 	}
