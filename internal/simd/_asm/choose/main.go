@@ -103,11 +103,11 @@ var widths = []string{1: "Narrow", 2: "Middle", 3: "Wide"}
 
 // screens are the methods of package screen's Ops.
 var screens = []kernel{
-	{name: "above", params: "s *Set, at int, x []float32, least float32",
-		args: "s.from(at), &x[0], least, len(x)"},
+	{name: "above", params: "s *Set, first int, x []float32, least float32",
+		args: "s.from(first), &x[0], least, len(x)"},
 	{name: "race",
-		params: "s *Set, at int, x []float32, words *[Size / 4][4]uint32, least float32",
-		args:   "s.from(at), &x[0], &words[at/4][0], least, len(x)"},
+		params: "s *Set, first int, x []float32, words *[Size / 4][4]uint32, least float32",
+		args:   "s.from(first), &x[0], &words[first/4][0], least, len(x)"},
 }
 
 // packages are what each package has.
