@@ -41,7 +41,7 @@ func TestWaysShowTheSame(t *testing.T) {
 				return drawShown(t, err == nil && rapid.Bool().Draw(t, "chats"))
 			})
 			made := 0
-			for i := range 14 {
+			for i := range 24 {
 				if r := draw.Example(i); sameShown(t, h.URL, m, r) {
 					made++
 				}
