@@ -170,6 +170,7 @@ func TestConversation(t *testing.T) {
 
 	// Stop keeps what stood there, or gives the message back.
 	eval[bool](x, `document.getElementById("set-steps").value = 60; return true`)
+	choose(x, "#sampler", "info-gain") // the demo's own rule is done before somebody could stop it
 	send("And then?")
 	x.until(`document.getElementById("status").textContent === "opening"`)
 	x.click("#cancel")
@@ -274,7 +275,9 @@ func TestTelephone(t *testing.T) {
 	if rows := eval[int](x, `
 		const tops = [...document.querySelectorAll("#chat-tools button:not([hidden])")].map((b) => b.offsetTop);
 		return new Set(tops).size`); rows != 1 {
-		t.Errorf("the buttons stand in %d rows", rows)
+		t.Errorf("the buttons stand in %d rows: %v", rows, eval[[]string](x, `
+			return [...document.querySelectorAll("#chat-tools > *")].map((b) => b.textContent + " " +
+				[b.offsetLeft, b.offsetTop, b.offsetWidth, b.hidden])`))
 	}
 	if below := eval[float64](x, `
 		return document.getElementById("run").getBoundingClientRect().bottom - innerHeight`); below > 0 {
