@@ -476,17 +476,24 @@ func TestOnePositionAStepFollowsTheLaws(t *testing.T) {
 	requireLaw(t, run(t, d, o), p, n)
 }
 
+// newEndedTexts returns an exact model of independent positions, its logits before the first step,
+// and its vocabulary: letters below the token `end`, and nothing from it on.
+func newEndedTexts(t *testing.T, length, tokens int, end int32) (model.Denoiser, [][]float32,
+	*grammar.Vocabulary) {
+	m, err := exact.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=3", length, tokens))
+	require.NoError(t, err)
+	d := exact.NewDenoiser(m)
+	logits := marginals(t, d, slices.Repeat([]int32{int32(tokens)}, length))
+	return d, logits, grammar.NewVocabulary(tokens, func(id int32) (string, bool) {
+		return letters[id : id+1], id < end
+	})
+}
+
 // One step under a language, with a token that pads and one that ends in the vocabulary, has the
 // law of free draws of which those in the language are kept.
 func TestOneStepIsFreeDrawsThatAreKept(t *testing.T) {
 	const end, pad, tokens, length, n = 2, 3, 4, 5, 3000
-	m, err := exact.Parse("product:length=5,tokens=4,sharp=1,seed=3")
-	require.NoError(t, err)
-	d := exact.NewDenoiser(m)
-	logits := marginals(t, d, slices.Repeat([]int32{tokens}, length))
-	v := grammar.NewVocabulary(tokens, func(id int32) (string, bool) {
-		return letters[id : id+1], id < end
-	})
+	d, logits, v := newEndedTexts(t, length, tokens, end)
 	for _, expression := range []string{"(ab|b)*", "a*b", "[ab]{0,2}", "b?"} {
 		r, err := grammar.Regexp(expression, nil)
 		require.NoError(t, err)
@@ -539,13 +546,7 @@ func TestOneStepIsFreeDrawsThatAreKept(t *testing.T) {
 // kept if nothing in it matches, whether it ends or not.
 func TestAvoidingIsFreeDrawsThatAreKept(t *testing.T) {
 	const end, pad, tokens, length, n = 2, 3, 4, 5, 3000
-	m, err := exact.Parse("product:length=5,tokens=4,sharp=1,seed=3")
-	require.NoError(t, err)
-	d := exact.NewDenoiser(m)
-	logits := marginals(t, d, slices.Repeat([]int32{tokens}, length))
-	v := grammar.NewVocabulary(tokens, func(id int32) (string, bool) {
-		return letters[id : id+1], id < end
-	})
+	d, logits, v := newEndedTexts(t, length, tokens, end)
 	for _, avoided := range []string{"zzzz", "ab", "a[ab]a"} {
 		r, err := grammar.Avoid([]string{avoided}, "", "", nil)
 		require.NoError(t, err)
