@@ -55,7 +55,7 @@ func (e *entry) mode() os.FileMode {
 
 // writeArchive writes base.zip for Windows and base.tar.gz for others. Names are sorted, and times
 // are the given one, so that the bytes depend on the files alone.
-func writeArchive(base string, t target, entries []entry, made time.Time) error {
+func writeArchive(base string, t target, entries []entry, modified time.Time) error {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	folder := filepath.Base(base)
 	name := base + ".tar.gz"
@@ -68,7 +68,7 @@ func writeArchive(base string, t target, entries []entry, made time.Time) error 
 	if err != nil {
 		return err
 	}
-	if err := write(file, folder, entries, made); err != nil {
+	if err := write(file, folder, entries, modified); err != nil {
 		file.Close()
 		return err
 	}
@@ -76,7 +76,7 @@ func writeArchive(base string, t target, entries []entry, made time.Time) error 
 }
 
 // writeTar writes a compressed tar archive with one folder.
-func writeTar(out io.Writer, folder string, entries []entry, made time.Time) error {
+func writeTar(out io.Writer, folder string, entries []entry, modified time.Time) error {
 	compressor, err := gzip.NewWriterLevel(out, gzip.BestCompression)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func writeTar(out io.Writer, folder string, entries []entry, made time.Time) err
 			return err
 		}
 		header := &tar.Header{Name: path.Join(folder, e.name), Size: size, Mode: int64(e.mode()),
-			ModTime: made, Format: tar.FormatPAX}
+			ModTime: modified, Format: tar.FormatPAX}
 		err = archive.WriteHeader(header)
 		if err == nil {
 			_, err = io.Copy(archive, content)
@@ -105,7 +105,7 @@ func writeTar(out io.Writer, folder string, entries []entry, made time.Time) err
 }
 
 // writeZip writes a zip archive with one folder.
-func writeZip(out io.Writer, folder string, entries []entry, made time.Time) error {
+func writeZip(out io.Writer, folder string, entries []entry, modified time.Time) error {
 	archive := zip.NewWriter(out)
 	archive.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
 		return flate.NewWriter(w, flate.BestCompression)
@@ -115,7 +115,8 @@ func writeZip(out io.Writer, folder string, entries []entry, made time.Time) err
 		if err != nil {
 			return err
 		}
-		header := &zip.FileHeader{Name: path.Join(folder, e.name), Method: zip.Deflate, Modified: made}
+		header := &zip.FileHeader{Name: path.Join(folder, e.name), Method: zip.Deflate,
+			Modified: modified}
 		header.SetMode(e.mode())
 		file, err := archive.CreateHeader(header)
 		if err == nil {

@@ -112,12 +112,12 @@ func TestNotices(t *testing.T) {
 
 // A bill lists each module, the one that replaces it where there is one.
 func TestBillOfMaterials(t *testing.T) {
-	l := linked{&debug.BuildInfo{GoVersion: "go1.26.8",
+	info := programInfo{&debug.BuildInfo{GoVersion: "go1.26.8",
 		Deps: []*debug.Module{{Path: "example.org/a", Version: "v1.0.0", Sum: "h1:x"},
 			{Path: "example.org/b", Version: "v2.0.0", Replace: &debug.Module{Path: "example.org/c",
 				Version: "v3.0.0"}}}}}
 	var read bill
-	require.NoError(t, json.Unmarshal(l.billOfMaterials(allTargets[0], when), &read))
+	require.NoError(t, json.Unmarshal(info.billOfMaterials(allTargets[0], when), &read))
 	var urls []string
 	for _, part := range read.Parts {
 		urls = append(urls, part.PURL)

@@ -25,16 +25,17 @@ func run(ctx context.Context, env []string, name string, args ...string) ([]byte
 	return out.Bytes(), nil
 }
 
-// fixed is the environment that decides what Go compiles; that of the machine must not.
-func fixed(t target) []string {
+// buildEnvironment returns the environment that decides what Go compiles; that of the machine must
+// not.
+func buildEnvironment(t target) []string {
 	return []string{"GOOS=" + t.OS, "GOARCH=" + t.Arch, "GOAMD64=v1", "GOARM64=v8.0",
 		"CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off"}
 }
 
 // build compiles the program for a target.
 func build(ctx context.Context, t target, path, linkerFlags string) error {
-	_, err := run(ctx, fixed(t), "go", "build", "-trimpath", "-ldflags", linkerFlags, "-o", path,
-		"./cmd/unmask")
+	_, err := run(ctx, buildEnvironment(t), "go", "build", "-trimpath", "-ldflags", linkerFlags,
+		"-o", path, "./cmd/unmask")
 	return err
 }
 
@@ -56,9 +57,9 @@ func commitTime(ctx context.Context) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-// makePapers makes the files that are alike for all targets: licence, changelog, manual pages, and
-// completions. The program of this machine writes the latter two.
-func makePapers(ctx context.Context, work string, made time.Time) ([]entry, error) {
+// makeDocuments makes the files that are alike for all targets: licence, changelog, manual pages
+// and completions. The program of this machine writes the latter two.
+func makeDocuments(ctx context.Context, work string, modified time.Time) ([]entry, error) {
 	program := filepath.Join(work, "host", "unmask")
 	if _, err := run(ctx, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-o", program,
 		"./cmd/unmask"); err != nil {
@@ -69,7 +70,7 @@ func makePapers(ctx context.Context, work string, made time.Time) ([]entry, erro
 		{name: "CHANGELOG.md", path: "CHANGELOG.md"},
 	}
 	pages := filepath.Join(work, "man")
-	env := []string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", made.Unix()), "HOME=" + work}
+	env := []string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", modified.Unix()), "HOME=" + work}
 	if _, err := run(ctx, env, program, "man", pages); err != nil {
 		return nil, err
 	}

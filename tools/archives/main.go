@@ -117,11 +117,11 @@ func makeRelease(ctx context.Context, out string, targets []target) (err error) 
 			os.RemoveAll(out)
 		}
 	}()
-	made, err := commitTime(ctx)
+	modified, err := commitTime(ctx)
 	if err != nil {
 		return err
 	}
-	papers, err := makePapers(ctx, work, made)
+	documents, err := makeDocuments(ctx, work, modified)
 	if err != nil {
 		return err
 	}
@@ -131,22 +131,22 @@ func makeRelease(ctx context.Context, out string, targets []target) (err error) 
 		if err := build(ctx, t, program, "-s -w"); err != nil {
 			return err
 		}
-		linked, err := readLinked(program)
+		info, err := readProgramInfo(program)
 		if err != nil {
 			return err
 		}
-		notices, err := collectNotices(ctx, linked)
+		notices, err := collectNotices(ctx, info)
 		if err != nil {
 			return err
 		}
-		entries := append(slices.Clone(papers),
+		entries := append(slices.Clone(documents),
 			entry{name: t.program(), path: program, isProgram: true},
 			entry{name: "THIRD-PARTY-NOTICES.txt", data: notices})
-		if err := writeArchive(filepath.Join(out, t.base()), t, entries, made); err != nil {
+		if err := writeArchive(filepath.Join(out, t.base()), t, entries, modified); err != nil {
 			return err
 		}
 		bill := filepath.Join(out, t.base()+".cdx.json")
-		if err := os.WriteFile(bill, linked.billOfMaterials(t, made), 0o666); err != nil {
+		if err := os.WriteFile(bill, info.billOfMaterials(t, modified), 0o666); err != nil {
 			return err
 		}
 	}

@@ -91,7 +91,7 @@ func printSizes(ctx context.Context, out io.Writer) error {
 
 // listPackages returns the packages that a target's program has.
 func listPackages(ctx context.Context, t target) ([]compiled, error) {
-	list, err := run(ctx, fixed(t), "go", "list", "-deps",
+	list, err := run(ctx, buildEnvironment(t), "go", "list", "-deps",
 		"-json=ImportPath,Dir,Module,Standard,EmbedFiles", "./cmd/unmask")
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func sumSizes(symbols []elf.Symbol, packages []compiled) (map[string]uint64, err
 }
 
 // packageOf returns the import path of a symbol such as unmask/dit.(*network).load, "" for one that
-// the linker made.
+// the linker modified.
 func packageOf(symbol string) string {
 	slash := strings.LastIndexByte(strings.SplitN(symbol, "[", 2)[0], '/') + 1
 	dot := strings.IndexByte(symbol[slash:], '.')
