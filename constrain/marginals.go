@@ -556,16 +556,16 @@ func (m *Marginals) plainStats(rows []int32, indexes []int, s *model.Stats) erro
 	for k, i := range indexes {
 		asked[k] = rows[i]
 	}
-	fields := [][2]*[]float64{
+	reductions := []struct{ ofPart, ofAll *[]float64 }{
 		{&part.LogMoment, &s.LogMoment},
 		{&part.Entropy, &s.Entropy},
 		{&part.P1, &s.P1},
 		{&part.P2, &s.P2},
 		{&part.LogSum, &s.LogSum},
 	}
-	for _, f := range fields {
-		if *f[1] != nil {
-			*f[0] = make([]float64, n)
+	for _, r := range reductions {
+		if *r.ofAll != nil {
+			*r.ofPart = make([]float64, n)
 		}
 	}
 	if s.Arg != nil {
@@ -575,9 +575,9 @@ func (m *Marginals) plainStats(rows []int32, indexes []int, s *model.Stats) erro
 		return err
 	}
 	for k, i := range indexes {
-		for _, f := range fields {
-			if *f[1] != nil {
-				(*f[1])[i] = (*f[0])[k]
+		for _, r := range reductions {
+			if *r.ofAll != nil {
+				(*r.ofAll)[i] = (*r.ofPart)[k]
 			}
 		}
 		if s.Arg != nil {
