@@ -26,10 +26,10 @@ func run(ctx context.Context, env []string, name string, args ...string) ([]byte
 }
 
 // buildEnvironment returns the environment that decides what Go compiles; that of the machine must
-// not.
+// not. GOFLAGS is not empty, because go would take an empty one from its own file of settings.
 func buildEnvironment(t target) []string {
 	return []string{"GOOS=" + t.OS, "GOARCH=" + t.Arch, "GOAMD64=v1", "GOARM64=v8.0",
-		"CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off"}
+		"CGO_ENABLED=0", "GOFLAGS=-buildvcs=auto", "GOEXPERIMENT=", "GOFIPS140=off"}
 }
 
 // build compiles the program for a target.
