@@ -262,6 +262,7 @@ def main():
     a.add_argument("--lr", type=float, default=8e-4)
     a.add_argument("--budget", type=int, default=4096, help="tokens of a part of a step")
     a.add_argument("--parts", type=int, default=2, help="parts of a step")
+    a.add_argument("--compile", action="store_true", help="compile the network first: two minutes, then a tenth faster")
     a.add_argument("--steps", type=int, default=1 << 30, help="ends after so many steps of all")
     a.add_argument("--anneal", type=int, default=0, help="the rate falls to 0 within so many steps from now, and the run ends")
     a = a.parse_args()
@@ -272,6 +273,7 @@ def main():
     state_file, words = os.path.join(a.out, "state.pt"), os.path.join(a.out, "chat")
     state = torch.load(state_file, weights_only=False) if os.path.exists(state_file) else None
     model = Denoiser()
+    run = torch.compile(model, dynamic=True) if a.compile else model
     if state:
         vocab, merges = state["vocab"], state["merges"]
         model.load_state_dict(state["model"])
@@ -319,7 +321,7 @@ def main():
         loss = rows = 0
         for _ in range(a.parts):
             part = queue.get()
-            value = model(*part) / (8 * len(part[0]) * a.parts)
+            value = run(*part) / (8 * len(part[0]) * a.parts)
             value.backward()
             loss, tokens = loss + value.item(), tokens + part[0].numel()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
