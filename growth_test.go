@@ -270,3 +270,31 @@ func TestGrammarsHaveRoom(t *testing.T) {
 	_, err = m.Prepare(t.Context(), r)
 	refusal.Require(t, err, "length", fmt.Sprintf("%d tokens to fill", shortest-1))
 }
+
+// The longest of several choices has room as the shortest has, as far as the bound allows: one that
+// did not fit would have the probability 0, however likely it is.
+func TestChoicesHaveRoom(t *testing.T) {
+	m, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{Threads: 1})
+	require.NoError(t, err)
+	long := strings.Repeat(" no", 160)
+	tokens, err := m.Text.Encode(long)
+	require.NoError(t, err)
+	require.Greater(t, len(tokens), m.AnswerLength)
+	r := unmask.Request{
+		Messages:  []byte(`[{"role":"user","content":"Hello!"}]`),
+		Overrides: generate.Overrides{"sampler": "moment", "steps": "4"},
+	}
+	r.Choice = []string{"!", long}
+	r.Bias = []string{fmt.Sprintf("%d=50", tokens[len(tokens)-1])} // so the long one is far likelier
+	for _, bound := range []int{0, len(tokens) + 1, 4096} {
+		r.MaxTokens = bound
+		made := runAnswer(t, m, r)
+		require.Equal(t, long, made.text, bound)
+		require.Len(t, made.filled, len(tokens)+1)
+	}
+	r.MaxTokens = len(tokens) - 1
+	require.Equal(t, "!", runAnswer(t, m, r).text)
+	r.MaxTokens = 0
+	r.Choice = []string{"yes", "no"}
+	require.Len(t, runAnswer(t, m, r).filled, m.AnswerLength)
+}

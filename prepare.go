@@ -113,11 +113,15 @@ func (m *Model) prepareSequence(ctx context.Context, r *Request,
 	}
 	q.Adjust = adjust
 	if !r.Grammar.IsZero() {
-		if err := m.setLanguage(ctx, &q, r, length); err != nil {
-			canvas := m.canvasForGrammar(&q, r)
+		err := m.setLanguage(ctx, &q, r, length)
+		canvas := m.canvasForChoices(&q, r)
+		if err != nil {
+			canvas = max(canvas, m.canvasForGrammar(&q, r))
 			if canvas == 0 {
 				return q, err
 			}
+		}
+		if canvas != 0 {
 			longer := *r
 			longer.MaxTokens = 0
 			longer.Canvas = canvas
@@ -170,6 +174,29 @@ func (m *Model) canvasForGrammar(q *generate.Request, r *Request) int {
 		return 0
 	}
 	canvas := min(shortest+m.AnswerLength, m.answerBound(r), m.Spec().Length()-len(q.Known)+masks)
+	if canvas <= masks {
+		return 0
+	}
+	return canvas
+}
+
+// canvasForChoices returns how many positions an answer needs for the longest of its choices, as
+// far as there is room, since a choice that does not fit could never be drawn. 0 means that all
+// fit, or that more positions are not to be had.
+func (m *Model) canvasForChoices(q *generate.Request, r *Request) int {
+	if r.Grammar.Choice == nil || !m.mayGrow(r) || r.Infill != "" {
+		return 0
+	}
+	longest := 0
+	for _, choice := range r.Grammar.Choice {
+		tokens, err := m.Text.Encode(choice)
+		if err != nil {
+			return 0 // it was refused where its language was made
+		}
+		longest = max(longest, len(tokens)+1) // an end token follows
+	}
+	masks := m.Spec().CountMasked(q.Known)
+	canvas := min(longest, m.answerBound(r), m.Spec().Length()-len(q.Known)+masks)
 	if canvas <= masks {
 		return 0
 	}
