@@ -183,17 +183,20 @@ class Denoiser(train_text.Denoiser):
         bias = None
         if lengths.min() < S:
             bias = torch.zeros(B, 1, 1, S).masked_fill(torch.arange(S)[None, None, None] >= lengths[:, None, None, None], -1e9)
-        for b in self.blocks:  # what modulates is the same for all positions, so it goes into the weights
+        rows = weights.flatten().nonzero()[:, 0]
+        for i, b in enumerate(self.blocks):  # what modulates is the same for all positions, so it goes into the weights
             sh1, sc1, g1, sh2, sc2, g2 = b.adaLN_modulation(c)[0].chunk(6, -1)
             h = F.layer_norm(x, (WIDTH,), b.norm1.weight * (1 + sc1), sh1)
             q, k, v = b.attn_qkv(h).view(B, S, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
             a = F.scaled_dot_product_attention(turn(q, cos, sin), turn(k, cos, sin), v, attn_mask=bias)
-            x = x + F.linear(a.transpose(1, 2).reshape(B, S, -1), b.attn_out.weight * g1[:, None])
+            a = a.transpose(1, 2).reshape(B, S, -1)
+            if i == len(self.blocks) - 1:  # behind the last attention only what counts is needed
+                x, a = x.flatten(0, 1)[rows], a.flatten(0, 1)[rows]
+            x = x + F.linear(a, b.attn_out.weight * g1[:, None])
             h = F.layer_norm(x, (WIDTH,), b.norm2.weight * (1 + sc2), sh2)
             h = F.gelu(b.mlp[0](h), approximate="tanh")
             x = x + F.linear(h, b.mlp[2].weight * g2[:, None], b.mlp[2].bias * g2)
-        rows = weights.flatten().nonzero()[:, 0]
-        logits = self.output_layer(x.flatten(0, 1)[rows], c)[:, :VOCAB]
+        logits = self.output_layer(x, c)[:, :VOCAB]
         loss = F.cross_entropy(logits, targets.flatten()[rows], reduction="none") * weights.flatten()[rows]
         return loss.sum()
 
