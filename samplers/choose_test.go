@@ -81,8 +81,8 @@ func TestInfoGainTakesTheBestCandidate(t *testing.T) {
 }
 
 func TestSchedulesSumToTheLength(t *testing.T) {
-	for _, name := range []string{"uniform", "cosine", "arccos", "mage", "titok", "linear", "llada",
-		"dllm", "rest"} {
+	for _, name := range []string{"uniform", "cosine", "arccos", "mage", "amused", "titok", "linear",
+		"llada", "dllm", "rest"} {
 		s, err := samplers.ParseSchedule(name)
 		require.NoError(t, err)
 		rapid.Check(t, func(t *rapid.T) {
@@ -101,7 +101,7 @@ func TestSchedulesSumToTheLength(t *testing.T) {
 	}
 	_, err := samplers.ParseSchedule("sudden")
 	require.EqualError(t, err,
-		`samplers: unknown schedule "sudden", want one of arccos, cosine, dllm, dream, floor, late-arccos, linear, llada, mage, omnivoice, rest, titok, uniform`)
+		`samplers: unknown schedule "sudden", want one of amused, arccos, cosine, dllm, dream, floor, late-arccos, linear, llada, mage, omnivoice, rest, titok, uniform`)
 }
 
 func TestScheduleValues(t *testing.T) {
@@ -116,6 +116,10 @@ func TestScheduleValues(t *testing.T) {
 	require.Equal(t, 256-int(256*math.Cos(math.Pi/16)), samplers.MAGE.At(1, 8, 256))
 	require.Equal(t, 255, samplers.MAGE.At(7.999, 8, 256))
 	require.Equal(t, 256, samplers.MAGE.At(8, 8, 256))
+	require.Equal(t, 128, samplers.MAGE.At(34, 51, 256))
+	require.Equal(t, 129, samplers.ForAMUSEd.At(8, 12, 256)) // what torch computes, as the next two
+	require.Equal(t, 232, samplers.Linear.At(11, 12, 252))
+	require.Equal(t, 35, samplers.Linear.At(7, 12, 60))
 	require.Equal(t, []int{2, 4, 6, 8},
 		[]int{samplers.Uniform.At(0.5, 8, 32), samplers.Uniform.At(1, 8, 32),
 			samplers.Uniform.At(1.5, 8, 32), samplers.Uniform.At(2, 8, 32)})

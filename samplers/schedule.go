@@ -93,8 +93,17 @@ var (
 	// MAGE is Cosine with the number of masked positions rounded down, and at least one of them
 	// before the last step (Li et al. 2023, gen_img_uncond.py of the authors).
 	MAGE Schedule = &formula{"mage", func(at float64, steps, length int) int {
-		masked := float64(length) * math.Cos(math.Pi/2*at/float64(steps))
+		share := at / float64(steps) // first, as there: 34 of 51 steps leave half, not one less
+		masked := float64(length) * math.Cos(math.Pi/2*share)
 		return length - floorMasks(masked, at < float64(steps))
+	}}
+
+	// ForAMUSEd is MAGE in float32, as aMUSEd's program computes it (diffusers,
+	// schedulers/scheduling_amused.py): after 8 of its 12 steps 127 of 256 are masked, not 128.
+	ForAMUSEd Schedule = &formula{"amused", func(at float64, steps, length int) int {
+		angle := float32(float32(at/float64(steps))*math.Pi) / 2
+		masked := float32(length) * float32(math.Cos(float64(angle)))
+		return length - floorMasks(float64(masked), at < float64(steps))
 	}}
 
 	// ForTiTok is D-max(1, floor(D*acos(n/N)/(pi/2))) before the last step (Yu et al. 2024,
@@ -105,10 +114,10 @@ var (
 	}}
 
 	// Linear is D-max(1, floor(D*(1-n/N))) before the last step, aMUSEd's for inpainting (diffusers,
-	// schedulers/scheduling_amused.py).
+	// schedulers/scheduling_amused.py), in float32 as there.
 	Linear Schedule = &formula{"linear", func(at float64, steps, length int) int {
-		masked := float64(length) * (1 - at/float64(steps))
-		return length - floorMasks(masked, at < float64(steps))
+		masked := float32(length) * (1 - float32(at/float64(steps)))
+		return length - floorMasks(float64(masked), at < float64(steps))
 	}}
 
 	// LateArccos is max(n, int(D*(1-acos((n-1)/(N-1))/(pi/2)))), of Halton-MaskGIT's confidence
@@ -167,8 +176,8 @@ func (t timesSchedule) String() string {
 	return "times(" + b.String() + ")"
 }
 
-var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE, ForTiTok, Linear, LateArccos, LLaDA,
-	DLLM, Dream, Floor, ForOmniVoice, Rest}
+var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE, ForAMUSEd, ForTiTok, Linear, LateArccos,
+	LLaDA, DLLM, Dream, Floor, ForOmniVoice, Rest}
 
 // Schedules returns the published schedules.
 func Schedules() []Schedule { return append([]Schedule(nil), schedules...) }

@@ -27,9 +27,9 @@ func TestBadConfigs(t *testing.T) {
 // The run is that of the pipeline's scheduler.
 func TestScheduler(t *testing.T) {
 	for _, c := range []struct{ name, settings, recipe, fails string }{
-		{"cosine", `{"mask_token_id": 63, "masking_schedule": "cosine"}`, "schedule=mage", ""},
+		{"cosine", `{"mask_token_id": 63, "masking_schedule": "cosine"}`, "schedule=amused", ""},
 		{"linear", `{"mask_token_id": 63, "masking_schedule": "linear"}`, "schedule=linear", ""},
-		{"none", `{}`, "schedule=mage", ""},
+		{"none", `{}`, "schedule=amused", ""},
 		{"another mask", `{"mask_token_id": 62}`, "", "mask_token_id is 62, want 63, the last embedding"},
 		{"another", `{"masking_schedule": "sine"}`, "", `masking_schedule is "sine", want cosine or linear`},
 		{"no JSON", `{`, "", "scheduler_config.json: "},

@@ -14,7 +14,7 @@ import (
 )
 
 // recipe is the published run (diffusers, pipelines/amused): 12 steps, guidance u + 10(c-u).
-const recipe = "amused schedule=mage steps=12 guidance=9"
+const recipe = "amused schedule=amused steps=12 guidance=9"
 
 // inpainting is the published run for inpainting, whose schedule is linear.
 const inpainting = "amused schedule=linear steps=12 guidance=9"

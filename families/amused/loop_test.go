@@ -18,7 +18,7 @@ func TestLoops(t *testing.T) {
 		require.NoError(t, err)
 		t.Run(pack, func(t *testing.T) {
 			loops.Run(t, p, m, parity.PromptConditions(micro),
-				loops.Case{Recipe: "amused(tokens=likeliest) schedule=mage steps=8 guidance=2",
+				loops.Case{Recipe: "amused(tokens=likeliest) schedule=amused steps=8 guidance=2",
 					Want: "loop_tokens"}) // u + 3(c-u)
 		})
 		t.Run(pack+"/inpaint", func(t *testing.T) {
