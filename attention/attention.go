@@ -64,26 +64,28 @@ func (r *Rows) beginsSegment(seq int, pos int32) bool {
 	return r.Causal && r.Pos[len(r.Pos)-1]+1 != pos
 }
 
-// Pick sets r to some rows of from, ascending indexes.
-func (r *Rows) Pick(from *Rows, rows []int32) {
+// Pick sets r to some rows of source, ascending indexes. A network picks the rows whose output is
+// read before it computes the last layer for them alone: the keys and values of all rows are in
+// place then, so only queries are left.
+func (r *Rows) Pick(source *Rows, rows []int32) {
 	r.Reset()
-	r.Causal = from.Causal
-	r.shadows.qkv = from.shadows.qkv
+	r.Causal = source.Causal
+	r.shadows.qkv = source.shadows.qkv
 	seg := 0
 	for _, i := range rows {
-		for int(i) >= from.Segs[seg].Row+from.Segs[seg].Rows {
+		for int(i) >= source.Segs[seg].Row+source.Segs[seg].Rows {
 			seg++
 		}
-		if s := from.shadow(seg); s != nil {
-			r.AddShadow(from.Segs[seg].Seq, from.Pos[i], *s)
+		if s := source.shadow(seg); s != nil {
+			r.AddShadow(source.Segs[seg].Seq, source.Pos[i], *s)
 		} else {
-			r.Add(from.Segs[seg].Seq, from.Pos[i])
+			r.Add(source.Segs[seg].Seq, source.Pos[i])
 		}
-		if len(from.RotaryPos) > 0 {
-			r.RotaryPos = append(r.RotaryPos, from.RotaryPos[i])
+		if len(source.RotaryPos) > 0 {
+			r.RotaryPos = append(r.RotaryPos, source.RotaryPos[i])
 		}
-		if len(from.Seen) > 0 && len(r.Seen) < len(r.Segs) {
-			r.Seen = append(r.Seen, from.Seen[seg])
+		if len(source.Seen) > 0 && len(r.Seen) < len(r.Segs) { // a segment began with this row
+			r.Seen = append(r.Seen, source.Seen[seg])
 		}
 	}
 }
@@ -126,7 +128,7 @@ func (a Layer) SplitQKV(b backend.Backend, q, k, v, qkv *tensor.Dense, rows *Row
 	}
 }
 
-// Attend is the second half of Apply, for all rows of Split or for some (see Rows.Pick), whose
+// Attend is the second half of Apply, for all rows of SplitQKV or for some (see Rows.Pick), whose
 // queries are in q. Consecutive segments that see the same number of keys are one call.
 func (a Layer) Attend(b backend.Backend, dst, q, k, v *tensor.Dense, rows *Rows, keys int) {
 	if len(rows.Seen) == 0 {

@@ -15,10 +15,10 @@ func (r *Rows) FillSequences(first, n, length int) {
 }
 
 // SplitGroup splits rows, sequence*length + position in ascending order of sequences, after about
-// `most` of them. The rows of a sequence stay together, because they see each other's new keys and
-// values.
-func SplitGroup(rows []int32, length, most int) (group, rest []int32) {
-	n := min(most, len(rows))
+// `target` of them. The rows of a sequence stay together, because they see each other's new keys
+// and values.
+func SplitGroup(rows []int32, length, target int) (group, remaining []int32) {
+	n := min(target, len(rows))
 	for n < len(rows) && int(rows[n])/length == int(rows[n-1])/length {
 		n++
 	}

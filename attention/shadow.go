@@ -55,7 +55,7 @@ func (r *Rows) AddShadow(seq int, pos int32, s Shadow) {
 	r.Pos = append(r.Pos, pos)
 }
 
-// Shadows returns the shadows, which may be changed before Split.
+// Shadows returns the shadows, which may be changed before SplitQKV.
 func (r *Rows) Shadows() []Shadow { return r.shadows.list }
 
 // shadow returns the shadow of a segment, nil if it is none.
@@ -79,12 +79,12 @@ func (a Layer) attendShadow(b backend.Backend, dst, q, k, v *tensor.Dense, rows 
 		rotary = h.rotateAll(b, rotary, s.LentPos, k.Shape()[2])
 	}
 	a.putRow(b, k, v, h, seg.Seq, s.LentRow, s.Slot, rotary)
-	seg.Pos = s.Keys - 1
+	seg.Pos = s.Keys - 1 // so that causal attention sees all Keys
 	b.Attention(dst, q, k, v, []backend.Segment{seg}, a.Shape(s.Keys))
-	a.putRow(b, k, v, h, seg.Seq, s.OwnRow, s.Slot, a.Rotary)
+	a.putRow(b, k, v, h, seg.Seq, s.OwnRow, s.Slot, a.Rotary) // the lent slot gets its own key back
 }
 
-// putRow writes the key and the value of a row of the latest Split to a slot.
+// putRow writes the key and the value of a row of the latest SplitQKV to a slot.
 func (a Layer) putRow(b backend.Backend, k, v *tensor.Dense, h *shadows, seq, row, slot int,
 	rotary *backend.Rotary) {
 	h.spare = backend.Grow(b, h.spare, row+1, a.Heads*a.HeadDim)

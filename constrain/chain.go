@@ -43,8 +43,8 @@ func (l *Language) positions() int { return l.EndPosition - l.FirstPosition }
 
 // mayStop reports whether what stands before EndPosition may stop in a state.
 func (l *Language) mayStop(state int32) bool {
-	rest := int(l.MinTokens[state])
-	return rest <= l.Beyond && (rest > 0) == (l.Beyond > 0)
+	missing := int(l.MinTokens[state])
+	return missing <= l.Beyond && (missing > 0) == (l.Beyond > 0)
 }
 
 // ShortestRest returns how many tokens a text still needs after those of the language's positions,
@@ -270,8 +270,8 @@ func (c *Chain) visitEdges(i int, state int32, f func(e grammar.TokenEdge)) {
 		}
 		return
 	}
-	if to := c.l.Next(state, c.tokens[i]); to >= 0 {
-		f(grammar.TokenEdge{Set: -1, To: to})
+	if next := c.l.Next(state, c.tokens[i]); next >= 0 {
+		f(grammar.TokenEdge{Set: -1, To: next})
 	}
 }
 
@@ -288,12 +288,12 @@ func (c *Chain) visitReaching(i int, state int32, f func(e grammar.TokenEdge)) {
 
 // visitLiveEdges calls f for each edge at a position by which the end can be reached, with the
 // indexes of the states before and after it.
-func (c *Chain) visitLiveEdges(i int, f func(e grammar.TokenEdge, from int, to int32)) {
+func (c *Chain) visitLiveEdges(i int, f func(e grammar.TokenEdge, fromIndex int, toIndex int32)) {
 	c.setIndexes(i + 1)
-	for from, state := range c.states[i] {
+	for fromIndex, state := range c.states[i] {
 		c.visitEdges(i, state, func(e grammar.TokenEdge) {
-			if to := c.indexOf[e.To]; to >= 0 {
-				f(e, from, to)
+			if toIndex := c.indexOf[e.To]; toIndex >= 0 {
+				f(e, fromIndex, toIndex)
 			}
 		})
 	}
@@ -384,27 +384,28 @@ func (c *Chain) computeBackward() {
 // backwardSum returns B of a state before position i, unscaled, and whether the end can be reached
 // from it. setIndexes(i+1) was called.
 func (c *Chain) backwardSum(i int, state int32) (sum float64, isLive bool) {
-	after := c.backward[i+1]
+	nextSums := c.backward[i+1]
 	isUnknown := c.tokens[i] == c.mask && len(c.sets[i]) == 0
 	c.visitEdges(i, state, func(e grammar.TokenEdge) {
-		to := c.indexOf[e.To]
-		if to < 0 || after[to] == 0 {
+		toIndex := c.indexOf[e.To]
+		if toIndex < 0 || nextSums[toIndex] == 0 {
 			return
 		}
 		isLive = true
 		switch {
 		case isUnknown:
-			sum = max(sum, after[to])
+			sum = max(sum, nextSums[toIndex])
 		case e.Set < 0:
-			sum = after[to]
+			sum = nextSums[toIndex]
 		default:
-			sum += c.sets[i][e.Set] * after[to]
+			sum += c.sets[i][e.Set] * nextSums[toIndex]
 		}
 	})
 	return sum, isLive
 }
 
-// scaleSums divides sums by the largest, in place.
+// scaleSums divides sums by the largest, in place. None becomes 0: every state here leads to an
+// end, and an improbable text must not look like one that the language forbids.
 func scaleSums(x []float64, largest float64) []float64 {
 	for i := range x {
 		x[i] = max(x[i]/max(largest, minSum), minSum)
@@ -433,18 +434,18 @@ func (c *Chain) seekForward(position int) {
 
 // sumsAfter returns the sums for the states after position i, given those before it, in the memory
 // of out. A state before it with a sum of 0 is one that the tokens so far do not lead to.
-func (c *Chain) sumsAfter(i int, before, out []float64) []float64 {
+func (c *Chain) sumsAfter(i int, sumsBefore, out []float64) []float64 {
 	next := append(out[:0], make([]float64, len(c.states[i+1]))...)
 	largest := 0.0
 	c.setIndexes(i + 1)
-	for from, state := range c.states[i] {
-		if before[from] == 0 {
+	for fromIndex, state := range c.states[i] {
+		if sumsBefore[fromIndex] == 0 {
 			continue
 		}
 		c.visitEdges(i, state, func(e grammar.TokenEdge) {
-			if to := c.indexOf[e.To]; to >= 0 {
-				next[to] += before[from] * c.probability(i, e.Set)
-				largest = max(largest, next[to])
+			if toIndex := c.indexOf[e.To]; toIndex >= 0 {
+				next[toIndex] += sumsBefore[fromIndex] * c.probability(i, e.Set)
+				largest = max(largest, next[toIndex])
 			}
 		})
 	}
@@ -453,7 +454,7 @@ func (c *Chain) sumsAfter(i int, before, out []float64) []float64 {
 }
 
 // sumsAfterToken is sumsAfter where a token was drawn at position i, which is masked.
-func (c *Chain) sumsAfterToken(i int, token int32, before, out []float64) []float64 {
+func (c *Chain) sumsAfterToken(i int, token int32, sumsBefore, out []float64) []float64 {
 	isRead := make([]bool, len(c.l.Sets)) // for each set, whether the token is in it
 	for set, classes := range c.l.Sets {
 		_, isRead[set] = slices.BinarySearch(classes, c.l.Class[token])
@@ -461,14 +462,14 @@ func (c *Chain) sumsAfterToken(i int, token int32, before, out []float64) []floa
 	next := append(out[:0], make([]float64, len(c.states[i+1]))...)
 	largest := 0.0
 	c.setIndexes(i + 1)
-	for from, state := range c.states[i] {
-		if before[from] == 0 {
+	for fromIndex, state := range c.states[i] {
+		if sumsBefore[fromIndex] == 0 {
 			continue
 		}
 		for _, e := range c.l.Out(state) {
-			if to := c.indexOf[e.To]; to >= 0 && isRead[e.Set] {
-				next[to] += before[from]
-				largest = max(largest, next[to])
+			if toIndex := c.indexOf[e.To]; toIndex >= 0 && isRead[e.Set] {
+				next[toIndex] += sumsBefore[fromIndex]
+				largest = max(largest, next[toIndex])
 			}
 		}
 	}
@@ -496,18 +497,18 @@ func (c *Chain) Coefficients(i int, out []float64) []float64 {
 }
 
 // coefficientsFrom is Coefficients with other sums for the states before position i.
-func (c *Chain) coefficientsFrom(i int, before, out []float64) []float64 {
+func (c *Chain) coefficientsFrom(i int, sumsBefore, out []float64) []float64 {
 	out = append(out[:0], make([]float64, c.l.ClassCount)...)
 	sets := make([]float64, len(c.l.Sets))
 	c.setIndexes(i + 1)
 	largest := 0.0
-	for from, state := range c.states[i] {
-		if before[from] == 0 {
+	for fromIndex, state := range c.states[i] {
+		if sumsBefore[fromIndex] == 0 {
 			continue
 		}
 		for _, e := range c.l.Out(state) {
-			if to := c.indexOf[e.To]; to >= 0 && c.backward[i+1][to] > 0 {
-				sets[e.Set] += max(before[from]*c.backward[i+1][to], minSum)
+			if toIndex := c.indexOf[e.To]; toIndex >= 0 && c.backward[i+1][toIndex] > 0 {
+				sets[e.Set] += max(sumsBefore[fromIndex]*c.backward[i+1][toIndex], minSum)
 				largest = max(largest, sets[e.Set])
 			}
 		}
@@ -527,33 +528,35 @@ func (c *Chain) coefficientsFrom(i int, before, out []float64) []float64 {
 // (Viterbi's algorithm, from the end).
 func (c *Chain) bestPath(path []int32) []int32 {
 	type hop struct {
-		set int32
-		to  int32 // index of the state after it
+		set  int32
+		next int32 // index of the state after it
 	}
 	n := len(c.tokens)
-	after := make([]float64, len(c.states[n])) // the best log p from each state of the position after
-	hops := make([][]hop, n)                   // the first edge of the best path from each state
+	// bestAfter is the best log p from each state after position i, and hops the first edge of the
+	// best path from each state before it.
+	bestAfter := make([]float64, len(c.states[n]))
+	hops := make([][]hop, n)
 	for i := n - 1; i >= 0; i-- {
 		logTops := c.logTops(i)
 		best := slices.Repeat([]float64{math.Inf(-1)}, len(c.states[i]))
 		hops[i] = make([]hop, len(c.states[i]))
-		c.visitLiveEdges(i, func(e grammar.TokenEdge, from int, to int32) {
-			logP := after[to]
+		c.visitLiveEdges(i, func(e grammar.TokenEdge, fromIndex int, toIndex int32) {
+			logP := bestAfter[toIndex]
 			if e.Set >= 0 && logTops != nil {
 				logP += logTops[e.Set]
 			}
-			if logP > best[from] {
-				best[from] = logP
-				hops[i][from] = hop{e.Set, to}
+			if logP > best[fromIndex] {
+				best[fromIndex] = logP
+				hops[i][fromIndex] = hop{e.Set, toIndex}
 			}
 		})
-		after = best
+		bestAfter = best
 	}
 
 	state := int32(0) // index of the state before position i
 	for i := range n {
 		path = append(path, hops[i][state].set)
-		state = hops[i][state].to
+		state = hops[i][state].next
 	}
 	return path
 }

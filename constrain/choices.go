@@ -56,10 +56,10 @@ func (c *Chain) choiceProbabilities() []Choice {
 		ending := make([]float64, len(choices))
 		whole := 0.0
 		c.seekForward(i)
-		c.visitLiveEdges(i, func(e grammar.TokenEdge, from int, to int32) {
-			p := c.forward[from] * c.backward[i+1][to] * c.probability(i, e.Set)
+		c.visitLiveEdges(i, func(e grammar.TokenEdge, fromIndex int, toIndex int32) {
+			p := c.forward[fromIndex] * c.backward[i+1][toIndex] * c.probability(i, e.Set)
 			whole += p
-			if state := c.states[i][from]; e.To == end && state != end {
+			if state := c.states[i][fromIndex]; e.To == end && state != end {
 				ending[list.TextAt[state]] += p
 			}
 		})

@@ -73,10 +73,10 @@ const maxSums = 32 << 20
 // allot returns memory for the sums of w, which it takes from others if all have too much.
 func (s *SumCache) allot(w *poweredChain) *Chain {
 	bytes := 0
-	for _, other := range s.used {
-		bytes += other.chain.bytes()
+	for _, holder := range s.used {
+		bytes += holder.chain.bytes()
 	}
-	for bytes > maxSums/2 {
+	for bytes > maxSums/2 { // the other half is for those of w
 		bytes -= s.used[0].chain.bytes()
 		s.drop(s.used[0])
 	}
@@ -140,11 +140,14 @@ func (q *Sequence) BeginPass(tokens []int32, fresh []int32) {
 }
 
 // MaskForbidden masks every token that the grammar forbids after those before it. A position at
-// which known has a token keeps it.
-func (q *Sequence) MaskForbidden(tokens, known []int32) {
+// which knownTokens has a token keeps it.
+//
+// Tokens that were drawn one by one, each given the texts' marginals, may not go together. Going
+// through them from the left keeps as many as an end can still follow.
+func (q *Sequence) MaskForbidden(tokens, knownTokens []int32) {
 	var c Chain
 	l := q.Language
-	if !c.computeSums(l, known[l.FirstPosition:l.EndPosition], q.Mask, nil) {
+	if !c.computeSums(l, knownTokens[l.FirstPosition:l.EndPosition], q.Mask, nil) {
 		return // nothing goes with what is known
 	}
 
@@ -161,8 +164,8 @@ func (q *Sequence) MaskForbidden(tokens, known []int32) {
 			if proposed == q.Mask {
 				continue
 			}
-			if to := l.Next(state, proposed); to >= 0 && c.indexOf[to] >= 0 {
-				byProposed = append(byProposed, to)
+			if next := l.Next(state, proposed); next >= 0 && c.indexOf[next] >= 0 {
+				byProposed = append(byProposed, next)
 			}
 		}
 		c.clearIndexes(i + 1)
@@ -330,8 +333,9 @@ func (m *Marginals) Visit(rows []int32, visit func(i int, logits []float32)) err
 	if err != nil {
 		return err
 	}
-	all := model.Indexes(0, len(rows))
-	return m.visitWeighted(rows, all, coefficients, func(i int, logits []float32, weighted []float64) {
+	indexes := model.Indexes(0, len(rows))
+	return m.visitWeighted(rows, indexes, coefficients, func(i int, logits []float32,
+		weighted []float64) {
 		for v, x := range weighted {
 			logits[v] = float32(x)
 		}
@@ -396,19 +400,19 @@ func (m *Marginals) visitUntil(rows []int32, indexes []int,
 		for k, i := range indexes {
 			askedRows[k] = rows[i]
 		}
-		taken := make([]bool, len(indexes))
+		accepted := make([]bool, len(indexes))
 		isLast := attempt == 2
 		err := marginals.Visit(askedRows, func(k int, logits []float32) {
 			logits = logits[:m.Outcomes]
 			if isLast {
 				clear(logits)
 			}
-			taken[k] = take(indexes[k], logits, isLast)
+			accepted[k] = take(indexes[k], logits, isLast)
 		})
 
 		var remaining []int
 		for k, i := range indexes {
-			if !taken[k] {
+			if !accepted[k] {
 				remaining = append(remaining, i)
 			}
 		}
@@ -437,16 +441,16 @@ func (m *Marginals) isKnown(row int32) bool {
 // masked ones first, because known ones have a chain of their own and there may be no room for
 // both, and from left to right, in which forward sums go on.
 func (m *Marginals) orderOf(rows []int32) []int {
-	known := make([]int, len(rows)) // 1 for a row that is known
+	knownFlag := make([]int, len(rows)) // 1 for a row that is known
 	for i, row := range rows {
 		if m.isKnown(row) {
-			known[i] = 1
+			knownFlag[i] = 1
 		}
 	}
 	order := model.Indexes(0, len(rows))
 	slices.SortFunc(order, func(i, j int) int {
 		return cmp.Or(cmp.Compare(rows[i]/int32(m.Length), rows[j]/int32(m.Length)),
-			cmp.Compare(known[i], known[j]), cmp.Compare(rows[i], rows[j]))
+			cmp.Compare(knownFlag[i], knownFlag[j]), cmp.Compare(rows[i], rows[j]))
 	})
 	return order
 }
@@ -490,15 +494,15 @@ func weighAlike(l *Language, coefficients []float64, e *Evidence) bool {
 	if e == nil && slices.Contains(l.Class, -1) || e != nil && e.Outside > 0 {
 		return false
 	}
-	least := math.Inf(1)
+	smallest := math.Inf(1)
 	largest := 0.0
 	for k, x := range coefficients {
 		if e == nil || e.Sum[k] > 0 {
-			least = min(least, x)
+			smallest = min(smallest, x)
 			largest = max(largest, x)
 		}
 	}
-	return largest > 0 && least >= largest*(1-alike)
+	return largest > 0 && smallest >= largest*(1-alike)
 }
 
 // Stats reduces the marginals given the languages. Arg is the token of the most probable sequence,
@@ -552,9 +556,9 @@ func (m *Marginals) plainStats(rows []int32, indexes []int, s *model.Stats) erro
 	}
 	n := len(indexes)
 	part := model.Stats{Beta: s.Beta}
-	asked := make([]int32, n)
+	partRows := make([]int32, n)
 	for k, i := range indexes {
-		asked[k] = rows[i]
+		partRows[k] = rows[i]
 	}
 	reductions := []struct{ ofPart, ofAll *[]float64 }{
 		{&part.LogMoment, &s.LogMoment},
@@ -571,7 +575,7 @@ func (m *Marginals) plainStats(rows []int32, indexes []int, s *model.Stats) erro
 	if s.Arg != nil {
 		part.Arg = make([]int32, n)
 	}
-	if err := m.Filtered.Stats(asked, &part); err != nil {
+	if err := m.Filtered.Stats(partRows, &part); err != nil {
 		return err
 	}
 	for k, i := range indexes {

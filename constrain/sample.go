@@ -151,6 +151,7 @@ func drawToken(weights, coefficients []float64, class []int32, uniform float64) 
 		whole += weights[v]
 	}
 
+	// Rounding may leave a rest of target at the end; the last possible token has it.
 	token := int32(-1)
 	target := uniform * whole
 	for v, x := range weights {
@@ -227,14 +228,14 @@ func (m *Marginals) drawOutside(rows []int32, indexes []int, d *model.Draw) erro
 	if n == 0 {
 		return nil
 	}
-	asked := make([]int32, n)
+	partRows := make([]int32, n)
 	part := model.Draw{Power: d.Power, Uniform: make([]float64, n), Token: make([]int32, n),
 		LogP: make([]float64, n)}
 	for k, i := range indexes {
-		asked[k] = rows[i]
+		partRows[k] = rows[i]
 		part.Uniform[k] = d.Uniform[i]
 	}
-	if err := m.Filtered.Sample(asked, &part); err != nil {
+	if err := m.Filtered.Sample(partRows, &part); err != nil {
 		return err
 	}
 	for k, i := range indexes {
@@ -270,7 +271,7 @@ func (m *Marginals) setLogP(rows []int32, indexes []int, d *model.Draw) error {
 			fault.report(rows[i], err)
 			return
 		}
-		d.LogP[i] = min(weighted[d.Token[i]]-sums.LogSum[i], 0)
+		d.LogP[i] = min(weighted[d.Token[i]]-sums.LogSum[i], 0) // above 0 by rounding alone
 	})
 	return cmp.Or(err, fault.err())
 }

@@ -16,7 +16,7 @@ import (
 // (model.Spec.Block). Keys and values of a finished block never change, so a pass computes the
 // current block and, of those before it, only what changed since the last pass. This is exact
 // unless the sampler lets passes compute a part of the block alone (samplers.Partitioner). A
-// sequence ends with the block in which a token of Spec.Ends opens.
+// sequence ends with the block in which a token of Spec.EndTokens opens.
 //
 // With model.AnswerBlocks a prompt may end within one of the kernels' blocks, which begin at
 // multiples of their size. Such a sequence uses the network without blocks: a pass is over one

@@ -64,8 +64,8 @@ func (c canvas) stepsFor(r Recipe, masks int) int {
 		return c.steps
 	}
 	steps := (c.steps*masks + c.masks - 1) / c.masks
-	if most, bounded := r.usefulSteps(masks); bounded {
-		steps = min(steps, most)
+	if maxSteps, bounded := r.usefulSteps(masks); bounded {
+		steps = min(steps, maxSteps)
 	}
 	blocks, _ := r.blockBounds(masks)
 	return max(steps, blocks)
@@ -117,7 +117,7 @@ func (p *Pool) growCanvas(m *member) error {
 		m.Sequence.Tokens[end:])
 	r.Length = len(r.Known)
 	r.Steps = m.canvas.stepsFor(r.Recipe, masks)
-	if r.Language != nil {
+	if r.Language != nil { // which other members share, so it is copied
 		longer := *r.Language
 		longer.EndPosition = end + masks
 		r.Language = &longer
@@ -151,7 +151,7 @@ func (p *Pool) growCanvas(m *member) error {
 	m.reportCanvas(end, masks, tail)
 	m.Done = false
 	m.Finished = false
-	if m.Edit != nil {
+	if m.Edit != nil { // which may change what was settled when the canvas before was done
 		m.Settled = 0
 	}
 	return nil

@@ -186,9 +186,9 @@ func (m *member) scheduledQuota() int {
 	if s.step >= s.steps {
 		return len(s.masked)
 	}
-	now := samplers.OpenCount(m.Schedule, float64(s.step), s.steps, s.size)
-	before := samplers.OpenCount(m.Schedule, float64(s.step-1), s.steps, s.size)
-	return now - before
+	openAfter := samplers.OpenCount(m.Schedule, float64(s.step), s.steps, s.size)
+	openBefore := samplers.OpenCount(m.Schedule, float64(s.step-1), s.steps, s.size)
+	return openAfter - openBefore
 }
 
 // appendPartialRows appends the rows behind those whose keys and values are kept.

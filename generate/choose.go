@@ -168,7 +168,7 @@ func (p *Pool) checkOpening(m *member) error {
 func (p *Pool) checkPositions(m *member) error {
 	o := &m.step.opening
 	seen := p.head.seen
-	stamp := p.head.mark(m.step.masked)
+	stamp := p.head.mark(m.step.masked) // -stamp marks those of them that the opening named before
 	for j, position := range o.Positions {
 		switch {
 		case position < 0 || position >= len(m.Tokens):

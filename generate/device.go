@@ -17,6 +17,9 @@ type choice struct {
 
 // prepareRanking reports whether the device of the latest pass can choose for a member, and sets
 // the member's ranking if so. Before the first pass the host chooses, with the same result.
+//
+// A device ranks and draws by the logits as the network left them. So the host chooses where a
+// filter or a grammar changes them, and where a draw takes the most probable token.
 func (p *Pool) prepareRanking(m *member) bool {
 	s := &m.step
 	s.onDevice = false
@@ -61,6 +64,7 @@ func (p *Pool) chooseOnDevice(list []*member) error {
 	}
 
 	need := list[0].step.need
+	// The results of all groups lie one after the other; each member takes its own off the front.
 	rows, tokens, logP := c.Row, c.Token, c.LogP
 	for i, m := range list {
 		o := &m.step.opening

@@ -68,13 +68,13 @@ func (m *member) newGrammarState(sums *constrain.SumCache) *constrain.Sequence {
 
 // restartGrammar begins anew with the member's language, on a canvas that has grown.
 func (m *member) restartGrammar(sums *constrain.SumCache) {
-	before := m.grammarState
-	if before == nil {
+	former := m.grammarState
+	if former == nil {
 		return
 	}
-	before.Close()
+	former.Close()
 	m.grammarState = m.newGrammarState(sums)
-	m.grammarState.FilterOverruled = before.FilterOverruled
+	m.grammarState.FilterOverruled = former.FilterOverruled // a count over the whole answer
 }
 
 // addGrammarRows adds the masked positions of a member's language that the pass computes. Unlike a
@@ -177,21 +177,22 @@ func (p *Pool) fitToGrammar(m *member) error {
 	for _, position := range o.Close {
 		tokens[position] = m.mask
 	}
-	fits := func(position int, token int32) bool { // and is in place then
-		before := tokens[position]
+	placeIfAllowed := func(position int, token int32) (placed bool) {
+		former := tokens[position]
 		tokens[position] = token
 		if m.grammarState.Allows(tokens) {
 			return true
 		}
-		tokens[position] = before
+		tokens[position] = former
 		return false
 	}
 
 	for j := 0; j < len(o.Replace); {
-		if fits(o.Replace[j], o.Replacement[j]) {
+		if placeIfAllowed(o.Replace[j], o.Replacement[j]) {
 			j++
 			continue
 		}
+		// The sampler's own lists stay as they are: it may keep them for its next step.
 		o.Replace = slices.Delete(slices.Clone(o.Replace), j, j+1)
 		o.Replacement = slices.Delete(slices.Clone(o.Replacement), j, j+1)
 	}
@@ -200,16 +201,16 @@ func (p *Pool) fitToGrammar(m *member) error {
 	}
 
 	// Most often all tokens fit together, which takes one call instead of one for each.
-	all := slices.Clone(tokens)
+	together := slices.Clone(tokens)
 	for j, position := range o.Positions {
-		all[position] = o.Tokens[j]
+		together[position] = o.Tokens[j]
 	}
-	if m.grammarState.Allows(all) {
+	if m.grammarState.Allows(together) {
 		return nil
 	}
 	var misfits []int
 	for j, position := range o.Positions {
-		if !fits(position, o.Tokens[j]) {
+		if !placeIfAllowed(position, o.Tokens[j]) {
 			misfits = append(misfits, j)
 		}
 	}

@@ -62,14 +62,14 @@ func (o Options) Check(d model.Denoiser) (_ Options, err error) {
 // Index, Adjust and Edit: the seed, the length, a hash of what is known, and the recipe's
 // parameters in canonical text. Files keep it, so names and texts must not change.
 func (r Request) Identity() map[string]string {
-	known := sha256.New()
+	knownHash := sha256.New()
 	for _, t := range r.Known {
-		fmt.Fprintln(known, t)
+		fmt.Fprintln(knownHash, t)
 	}
 	identity := map[string]string{
 		"seed":   strconv.FormatUint(r.Seed, 10),
 		"length": strconv.Itoa(r.Length),
-		"known":  hex.EncodeToString(known.Sum(nil)[:8]),
+		"known":  hex.EncodeToString(knownHash.Sum(nil)[:8]),
 	}
 
 	// Runs of versions before 0.2 had other blocks; those of semi-ar go on with even=1.

@@ -79,8 +79,8 @@ func (a Overrides) Complete(base Recipe, d model.Denoiser, masked int) (Recipe, 
 	}
 	if _, overridden := a["steps"]; !overridden {
 		r.Steps = r.defaultSteps(masked)
-	} else if most, bounded := r.usefulSteps(masked); bounded {
-		r.Steps = min(r.Steps, most)
+	} else if maxSteps, bounded := r.usefulSteps(masked); bounded {
+		r.Steps = min(r.Steps, maxSteps)
 	}
 	return r.Complete(d, masked)
 }

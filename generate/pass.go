@@ -88,9 +88,9 @@ func (p *Pool) addMemberRows(b *model.Batch, m *member) {
 		}
 	}
 	if m.step.partial {
-		before := len(p.pass.rows)
+		rowsBefore := len(p.pass.rows)
 		p.pass.rows = m.loop.appendPartialRows(p.pass.rows, base)
-		m.step.computedRows = len(p.pass.rows) - before
+		m.step.computedRows = len(p.pass.rows) - rowsBefore
 	}
 	if m.grammarState != nil {
 		p.addGrammarRows(b, m)
@@ -100,7 +100,7 @@ func (p *Pool) addMemberRows(b *model.Batch, m *member) {
 // callNetwork makes the pass that a span describes.
 func (p *Pool) callNetwork(b *model.Batch, s *span) (model.Marginals, error) {
 	switch {
-	case s.causal:
+	case s.causal: // only without guidance, which checkCausal sees to: feeder is not wrapped in it
 		return p.feeder.Feed(p.ctx, b, p.pass.rows, s.feeding)
 	case s.partial:
 		return s.network.refiner.Refine(p.ctx, b, p.pass.rows)
@@ -150,7 +150,8 @@ func (p *Pool) haveEqualPasses(a, b *member) bool {
 		p.passTime(a) == p.passTime(b) && a.Filter.Equal(&b.Filter)
 }
 
-// hashTokens returns the FNV-1a hash of tokens (Fowler, Noll and Vo).
+// hashTokens returns the FNV-1a hash of tokens (Fowler, Noll and Vo), a whole token at a time. Two
+// sequences with one hash are compared token by token, so a collision costs at most a shared pass.
 func hashTokens(tokens []int32) uint64 {
 	h := uint64(14695981039346656037)
 	for _, t := range tokens {
@@ -186,7 +187,7 @@ func (p *Pool) fillBatch(b *model.Batch, owners []*member) {
 	var ragged, conditions, visible, shadows bool
 	for _, m := range owners {
 		b.Tokens = append(b.Tokens, m.Tokens...)
-		for len(b.Tokens)%b.Length != 0 {
+		for len(b.Tokens)%b.Length != 0 { // up to the longest of the batch; Lengths hides these
 			b.Tokens = append(b.Tokens, p.spec.Mask)
 		}
 		used := m.batchLength()
@@ -338,6 +339,7 @@ func (p *Pool) adjustLogits(row int32, logits []float32) {
 	if m.Adjust == nil {
 		return
 	}
+	// A shadow predicts a position of the text, and that one is what the request knows.
 	position := int(row) % p.pass.readBatch.Length
 	if i := position - m.step.firstShadow; i >= 0 && i < len(m.step.shadows) {
 		position = int(m.step.shadows[i])

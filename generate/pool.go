@@ -319,6 +319,8 @@ func (p *Pool) addTask(t *task) (_ *Sequence, err error) {
 		p.cache = p.networks[0].cacheMaker.NewCache(p.options.Size, p.maxPositions())
 	}
 
+	// The literal takes memory of the member that had it before, and clears all else: nothing of an
+	// earlier request may show in this one.
 	m := p.takeUnusedMember()
 	start := t.initial.startTokens
 	*m = member{
@@ -341,6 +343,8 @@ func (p *Pool) addTask(t *task) (_ *Sequence, err error) {
 			member:   m,
 		},
 	}
+	// The caller sees the positions that it asked for, not those that the loop keeps behind them, and
+	// the capacity ends there too, so that what it appends does not reach them.
 	m.Sequence.Tokens = m.Tokens[:t.Length:t.Length]
 	m.maskedLeft = m.countMasked()
 	clear(m.past)
@@ -509,15 +513,15 @@ func (p *Pool) beginStep(m *member) {
 // group.
 func (p *Pool) takeCompatible(group []*member) []*member {
 	first := p.toCompute[0]
-	others := p.toCompute[:0]
+	remaining := p.toCompute[:0] // in the same memory: it never gets ahead of the loop's index
 	for _, m := range p.toCompute {
 		if p.fitOnePass(first, m) {
 			group = append(group, m)
 		} else {
-			others = append(others, m)
+			remaining = append(remaining, m)
 		}
 	}
-	p.toCompute = others
+	p.toCompute = remaining
 	return group
 }
 
@@ -544,6 +548,9 @@ func (p *Pool) fitOnePass(a, b *member) bool {
 }
 
 // computeGroup makes the pass of a group and draws its tokens.
+//
+// The network's lock is held until the tokens are drawn, not only for the pass: marginals are valid
+// until the network's next pass, which may be another pool's.
 func (p *Pool) computeGroup(group []*member) error {
 	lock := model.LockOf(group[0].step.network.denoiser)
 	lock.Lock()

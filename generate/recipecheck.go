@@ -178,12 +178,12 @@ func (r Recipe) checkLength(d model.Denoiser) error {
 	if r.Reuse == NoReuse {
 		return nil
 	}
-	none := "none with " + samplers.Text(r.Sampler)
+	want := "none with " + samplers.Text(r.Sampler)
 	if samplers.Is[samplers.Grower](r.Sampler) && d.Spec().Growth != nil {
-		return r.refuseParam("reuse", none+": positions move", param.NoEffect)
+		return r.refuseParam("reuse", want+": positions move", param.NoEffect)
 	}
 	if samplers.Is[samplers.Resizer](r.Sampler) {
-		return r.refuseParam("reuse", none+": the length changes", param.NoEffect)
+		return r.refuseParam("reuse", want+": the length changes", param.NoEffect)
 	}
 	return nil
 }
@@ -218,8 +218,9 @@ func (r Recipe) checkGuidance(spec model.Spec, tokens []int32) error {
 	if r.Guidance.Scale == 0 || spec.IsConditional() {
 		return nil
 	}
-	known := len(tokens) - spec.CountMasked(tokens)
-	if known > spec.SpecialCount() {
+	// A begin token alone, which every text has, says nothing to be guided by.
+	knownCount := len(tokens) - spec.CountMasked(tokens)
+	if knownCount > spec.SpecialCount() {
 		return nil
 	}
 	return r.refuseParam("guidance", "0: this model takes no condition, and no token is known",
@@ -229,22 +230,23 @@ func (r Recipe) checkGuidance(spec model.Spec, tokens []int32) error {
 // defaultSteps returns the default steps for a number of masked positions: at most one for each
 // position, at least one for each block.
 func (r Recipe) defaultSteps(masked int) int {
-	blocks, most := r.blockBounds(masked)
-	return max(1, min(max(r.Steps, blocks), most))
+	blocks, maxSteps := r.blockBounds(masked)
+	return max(1, min(max(r.Steps, blocks), maxSteps))
 }
 
 // usefulSteps returns the most steps that can open a position each, of a number of masked ones, and
-// whether steps beyond these do nothing.
-func (r Recipe) usefulSteps(masked int) (most int, bounded bool) {
-	_, most = r.blockBounds(masked)
+// whether steps beyond these do nothing. They do something where steps may open nothing, where they
+// count for one block, and where a sampler finds their number or masks positions again.
+func (r Recipe) usefulSteps(masked int) (maxSteps int, bounded bool) {
+	_, maxSteps = r.blockBounds(masked)
 	_, idles := r.Schedule.(samplers.Idler)
 	switch {
 	case masked == 0, idles, r.Reuse == Blocks, r.Reuse == Causal:
-		return most, false
+		return maxSteps, false
 	case samplers.Is[samplers.Planner](r.Sampler), samplers.Is[samplers.Remasker](r.Sampler):
-		return most, false
+		return maxSteps, false
 	}
-	return most, true
+	return maxSteps, true
 }
 
 // MaxSteps returns the most steps that a complete recipe takes for a number of masked positions. It
@@ -264,9 +266,9 @@ func (r Recipe) MaxSteps(masked int) (steps int, err error) {
 		return steps, nil
 	}
 
-	if most, bounded := r.usefulSteps(masked); bounded && r.Steps > most {
+	if maxSteps, bounded := r.usefulSteps(masked); bounded && r.Steps > maxSteps {
 		return r.Steps, r.refuseParam("steps",
-			fmt.Sprintf("1 to %d: each opens one position at least", most), param.OutOfRange)
+			fmt.Sprintf("1 to %d: each opens one position at least", maxSteps), param.OutOfRange)
 	}
 	if blocks, _ := r.blockBounds(masked); r.Steps < blocks {
 		return r.Steps, r.refuseParam("steps",

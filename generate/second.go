@@ -78,10 +78,10 @@ func (p *Pool) addRunRows(b *model.Batch, m *member) {
 		tokens[i] = m.mask
 	}
 
-	before := len(p.pass.rows)
+	rowsBefore := len(p.pass.rows)
 	blockStart := m.loop.(*blockLoop).from
 	p.pass.rows = m.appendRowRange(p.pass.rows, base, blockStart, end)
-	m.step.computedRows = len(p.pass.rows) - before
+	m.step.computedRows = len(p.pass.rows) - rowsBefore
 	for _, position := range run {
 		row, _ := m.shadowRow(base, int(position))
 		b.ReadRows = append(b.ReadRows, row)

@@ -186,8 +186,8 @@ func (t *task) chooseLengthLoop(resizer samplers.Resizer) {
 	t.cutsText = ok && cutter.CutsText()
 	if t.maxSteps > 0 {
 		// The bound ends a text that never stops changing its length.
-		most := len(t.initial.free) + t.maxLength() - t.Length
-		t.maxSteps = 2*most + 128
+		maxFree := len(t.initial.free) + t.maxLength() - t.Length
+		t.maxSteps = 2*maxFree + 128
 	}
 }
 

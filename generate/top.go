@@ -71,6 +71,7 @@ func topTokens(logits []float32, n int) []TopToken {
 		top = top[:min(n, len(top))]
 	}
 
+	// The largest logit is taken off first, so that no power overflows and the largest of them is 1.
 	sum := 0.0
 	largest := top[0].LogP
 	for _, x := range logits {

@@ -33,9 +33,9 @@ func (w *wholeLoop) nextSpan() span {
 		}
 		return n <= b.endStep
 	})
-	var before samplerBlock
+	var previous samplerBlock // ends at 0 before the first block
 	if current > 0 {
-		before = w.samplerBlocks[current-1]
+		previous = w.samplerBlocks[current-1]
 	}
 	block := w.samplerBlocks[current]
 
@@ -44,8 +44,8 @@ func (w *wholeLoop) nextSpan() span {
 		partial:   w.Reuse != NoReuse && len(w.cached) > 0,
 		step:      n,
 		steps:     w.maxSteps,
-		size:      block.end - before.end,
-		freeFrom:  before.end,
+		size:      block.end - previous.end,
+		freeFrom:  previous.end,
 		freeTo:    block.end,
 		blockFrom: block.from,
 		blockTo:   block.to,
@@ -53,8 +53,8 @@ func (w *wholeLoop) nextSpan() span {
 		visible:   len(w.Tokens),
 	}
 	if !w.samplerPlans { // the schedule runs over the block
-		s.step = n - before.endStep
-		s.steps = block.endStep - before.endStep
+		s.step = n - previous.endStep
+		s.steps = block.endStep - previous.endStep
 	}
 	if w.Window > 0 && s.freeTo > 0 {
 		w.setVisible(w.free[s.freeTo-1] + 1)
@@ -90,16 +90,16 @@ func (w *wholeLoop) quota() int {
 	if s.step >= s.steps {
 		return masked
 	}
-	least := min(1, masked)
-	if _, idles := w.Schedule.(samplers.Idler); idles {
-		least = 0
+	fewest := min(1, masked)
+	if _, idles := w.Schedule.(samplers.Idler); idles { // steps without openings are its purpose
+		fewest = 0
 	}
 	if f, ok := w.Schedule.(samplers.Follower); ok {
 		return min(f.Share(masked, s.steps-s.step+1), masked)
 	}
 	planned := samplers.OpenCount(w.Schedule, float64(s.step), s.steps, s.size)
 	alreadyOpen := s.size - masked
-	return max(least, min(planned-alreadyOpen, masked))
+	return max(fewest, min(planned-alreadyOpen, masked))
 }
 
 // needsFullPass reports whether the kept keys and values are too old for the step.
@@ -238,27 +238,27 @@ func (t *task) setSamplerBlocks() {
 	windows := (end - origin + size - 1) / size
 	stepsEach := (t.maxSteps + windows - 1) / windows
 	steps := 0
-	from := 0
+	windowFree := 0 // index in free of the window's first position
 	for w := range windows {
-		to := from
-		for to < len(free) && free[to] < origin+(w+1)*size {
-			to++
+		nextFree := windowFree
+		for nextFree < len(free) && free[nextFree] < origin+(w+1)*size {
+			nextFree++
 		}
-		if to == from {
+		if nextFree == windowFree { // all of the window is known, so it takes no step
 			continue
 		}
 		if t.scheduleIdles {
 			steps += stepsEach
 		} else {
-			steps += min(to-from, stepsEach)
+			steps += min(nextFree-windowFree, stepsEach)
 		}
 		t.samplerBlocks = append(t.samplerBlocks, samplerBlock{
-			end:     to,
+			end:     nextFree,
 			endStep: steps,
 			from:    origin + w*size,
 			to:      min(origin+(w+1)*size, end),
 		})
-		from = to
+		windowFree = nextFree
 	}
 	if !t.samplerPlans {
 		t.maxSteps = steps

@@ -32,7 +32,7 @@ func (r *Recipe) keptDistances() (near []bool, last bool) {
 	for d := range near {
 		x := r.WindowSigma * float64(d) / float64(max(r.Window-1, 1))
 		sum += min(thinScale*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi), 1)
-		if n := math.Floor(sum + 1e-9); n > wholePassed {
+		if n := math.Floor(sum + 1e-9); n > wholePassed { // 1e-9 makes up for rounding in the sum
 			near[d] = true
 			wholePassed = n
 		}

@@ -168,7 +168,7 @@ func (g *Guided) otherCondition(c *model.Condition) (*model.Condition, error) {
 	switch {
 	case c.Unconditional != nil:
 		return c.Unconditional, nil
-	case g.spec.Prompt:
+	case g.spec.Prompt: // such a network has no pass without a prompt, unlike one without a class
 		return nil, fmt.Errorf("there is no other prompt, want the empty one for guidance")
 	}
 	return nil, nil
@@ -264,7 +264,7 @@ func (g *Guided) addOtherPass(b *model.Batch, i int) (index int32, w float64, er
 		d.Time = append(d.Time, b.Time[i])
 	}
 	place := 0
-	if b.Cache != nil {
+	if b.Cache != nil { // Refiner.NewCache made it with two places for each sequence
 		place = b.Cache.Batch/2 + b.Place(i)
 	}
 	d.Places = append(d.Places, place)

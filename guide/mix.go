@@ -86,8 +86,8 @@ func (m *headMixer) project(rows []int32) *tensor.Dense {
 		return m.c
 	}
 	b.Scatter(m.u, m.inner.Project(m.otherRows), m.mixedAt)
-	b.Modulate(m.c, m.scale, m.zero, m.segments)
-	b.GateAdd(m.c, m.u, m.gate, m.segments)
+	b.Modulate(m.c, m.scale, m.zero, m.segments) // c(1+w) + 0
+	b.GateAdd(m.c, m.u, m.gate, m.segments)      // + (-w)u
 	return m.c
 }
 
@@ -137,9 +137,9 @@ func (s *rowMixer) mixLogits(rows []int32) (*model.Dense, error) {
 			askedRows = append(askedRows, other*s.length+r%s.length)
 		}
 	}
-	all := make([][]float32, len(askedRows))
+	rowLogits := make([][]float32, len(askedRows))
 	err := s.network.Visit(askedRows, func(i int, logits []float32) {
-		all[i] = append([]float32(nil), logits...)
+		rowLogits[i] = append([]float32(nil), logits...) // logits is the network's own memory
 	})
 	if err != nil {
 		return nil, err
@@ -148,26 +148,27 @@ func (s *rowMixer) mixLogits(rows []int32) (*model.Dense, error) {
 	d := &model.Dense{Outcomes: s.outcomes}
 	for i, r := range rows {
 		if otherAt[i] >= 0 {
-			mixRow(all[i], all[otherAt[i]], float32(s.g.w[r/s.length]))
+			mixRow(rowLogits[i], rowLogits[otherAt[i]], float32(s.g.w[r/s.length]))
 		}
-		d.Columns = len(all[i])
-		d.Logits = append(d.Logits, all[i]...)
+		d.Columns = len(rowLogits[i])
+		d.Logits = append(d.Logits, rowLogits[i]...)
 	}
 	return d, nil
 }
 
-// mixRow adds w(c-u) to c. Outcomes that the condition forbids stay forbidden.
+// mixRow adds w(c-u) to c. Outcomes that the condition forbids stay forbidden: where both logits
+// are -Inf, their difference would be NaN.
 func mixRow(c, u []float32, w float32) {
-	for x, other := range u {
+	for x, unguided := range u {
 		if w != 0 && !math.IsInf(float64(c[x]), -1) {
-			c[x] += w * (c[x] - other)
+			c[x] += w * (c[x] - unguided)
 		}
 	}
 }
 
 // withMixed calls do with the mixed logits of rows and their indexes. Its errors name the rows of
 // the caller.
-func (s *rowMixer) withMixed(rows []int32, do func(d *model.Dense, all []int32) error) error {
+func (s *rowMixer) withMixed(rows []int32, do func(d *model.Dense, indexes []int32) error) error {
 	d, err := s.mixLogits(rows)
 	if err != nil {
 		return err
@@ -181,15 +182,21 @@ func (s *rowMixer) withMixed(rows []int32, do func(d *model.Dense, all []int32) 
 
 // Stats implements model.Marginals.
 func (s *rowMixer) Stats(rows []int32, o *model.Stats) error {
-	return s.withMixed(rows, func(d *model.Dense, all []int32) error { return d.Stats(all, o) })
+	return s.withMixed(rows, func(d *model.Dense, indexes []int32) error {
+		return d.Stats(indexes, o)
+	})
 }
 
 // Sample implements model.Marginals.
 func (s *rowMixer) Sample(rows []int32, o *model.Draw) error {
-	return s.withMixed(rows, func(d *model.Dense, all []int32) error { return d.Sample(all, o) })
+	return s.withMixed(rows, func(d *model.Dense, indexes []int32) error {
+		return d.Sample(indexes, o)
+	})
 }
 
 // Visit implements model.Marginals.
 func (s *rowMixer) Visit(rows []int32, visit func(i int, logits []float32)) error {
-	return s.withMixed(rows, func(d *model.Dense, all []int32) error { return d.Visit(all, visit) })
+	return s.withMixed(rows, func(d *model.Dense, indexes []int32) error {
+		return d.Visit(indexes, visit)
+	})
 }

@@ -128,20 +128,20 @@ func (s *Store) Keep(c *Cache, place int, tokens []int32, block int) {
 		size += values
 	})
 	bytes := int64(4 * size)
-	for from := len(path) * n; from+n <= len(tokens); from += n {
+	for first := len(path) * n; first+n <= len(tokens); first += n {
 		if !s.makeRoom(bytes, key.before) {
 			return
 		}
-		key.tokens = tokenBytes(tokens[from : from+n])
+		key.tokens = tokenBytes(tokens[first : first+n])
 		p := &piece{key: key, values: make([]float32, 0, size)}
-		c.visitValues(place, from, n, func(b backend.Backend, t *tensor.Dense, row, values int) {
+		c.visitValues(place, first, n, func(b backend.Backend, t *tensor.Dense, row, values int) {
 			end := len(p.values) + values
 			b.Read(p.values[len(p.values):end], t, row)
 			p.values = p.values[:end]
 		})
 
 		p.element = s.order.PushFront(p)
-		if key.before != nil {
+		if key.before != nil { // a piece must not be dropped before those that are found through it
 			s.order.MoveAfter(p.element, key.before.element)
 		}
 		s.pieces[key] = p
@@ -158,6 +158,7 @@ func (s *Store) makeRoom(bytes int64, last *piece) bool {
 		if back == nil {
 			return false
 		}
+		// The path is in front of all else, so once its end is the last there is nothing to drop.
 		p := back.Value.(*piece)
 		if p == last {
 			return false
@@ -176,24 +177,24 @@ func (p Prefix) CopyTo(c *Cache, place int) {
 	}
 	n := p.Length / len(p.pieces)
 	for i, piece := range p.pieces {
-		rest := piece.values
+		unread := piece.values // in the order in which Keep visited them
 		c.visitValues(place, i*n, n, func(b backend.Backend, t *tensor.Dense, row, values int) {
-			b.Write(t, row, rest[:values])
-			rest = rest[values:]
+			b.Write(t, row, unread[:values])
+			unread = unread[values:]
 		})
 	}
 }
 
 // visitValues calls visit for the keys and the values of each layer and head at positions
-// from..from+n-1 of a sequence: with their first row in t and their number of values, which lie
+// first..first+n-1 of a sequence: with their first row in t and their number of values, which lie
 // side by side.
-func (c *Cache) visitValues(place, from, n int,
+func (c *Cache) visitValues(place, first, n int,
 	visit func(b backend.Backend, t *tensor.Dense, row, values int)) {
 	for layer := range c.K {
 		for _, t := range []*tensor.Dense{c.K[layer], c.V[layer]} {
 			heads := t.Shape()[1]
 			for head := range heads {
-				row := (place*heads+head)*c.Length + from
+				row := (place*heads+head)*c.Length + first
 				visit(t.Engine().(backend.Backend), t, row, n*backend.Width(t))
 			}
 		}

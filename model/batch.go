@@ -50,8 +50,8 @@ type Batch struct {
 	// these sequences.
 	CacheReused bool
 
-	// Observer, when not nil, is shown what a full pass computes inside. The caller must leave Read
-	// nil then.
+	// Observer, when not nil, is shown what a full pass computes inside. The caller must leave
+	// ReadRows nil then.
 	Observer Observer
 
 	// Steps [Size] are the steps of the sequences, on which guidance may depend; nil: there is no
@@ -59,7 +59,7 @@ type Batch struct {
 	Steps []Progress
 }
 
-// Progress is the step that a sequence is at: N, counted from 1, of Of.
+// Progress is the step that a sequence is at: N, counted from 1, of Steps.
 type Progress struct{ N, Steps int }
 
 // elementOr returns an element of a list, or a value where the list is nil.
@@ -106,7 +106,7 @@ func (b *Batch) Place(sequence int) int { return elementOr(b.Places, sequence, s
 func (b *Batch) Condition(sequence int) *Condition { return elementOr(b.Conditions, sequence, nil) }
 
 // Check returns a one-line error for a batch that no model with this Spec can compute. Networks
-// call it first. It does not check Read and the rows of a partial pass, which the loop makes.
+// call it first. It does not check ReadRows and the rows of a partial pass, which the loop makes.
 func (b *Batch) Check(s Spec) error {
 	longest := s.Length()
 	switch {

@@ -18,28 +18,28 @@ func openCheckpoint(dir string) (src *Source, ok bool, err error) {
 	if exists(files, "config.json") {
 		return nil, false, nil
 	}
-	var found []string
+	var checkpoints []string
 	for _, pattern := range weights.CheckpointPatterns {
 		names, err := fs.Glob(files, pattern)
 		if err != nil {
 			return nil, false, nil // a pattern of ours, and a folder that cannot be read has no file
 		}
-		found = append(found, names...)
+		checkpoints = append(checkpoints, names...)
 	}
-	if len(found) == 0 {
+	if len(checkpoints) == 0 {
 		return nil, false, nil
 	}
-	if len(found) > 1 {
-		return nil, true, fmt.Errorf("%s: there are %d files %s, want one", dir, len(found),
-			strings.Join(found, ", "))
+	if len(checkpoints) > 1 {
+		return nil, true, fmt.Errorf("%s: there are %d files %s, want one", dir, len(checkpoints),
+			strings.Join(checkpoints, ", "))
 	}
-	name := filepath.Join(dir, filepath.FromSlash(found[0]))
+	name := filepath.Join(dir, filepath.FromSlash(checkpoints[0]))
 	set, config, notes, err := pytorch.OpenSet(name)
 	if err != nil {
 		return nil, true, err
 	}
 	for i, note := range notes {
-		notes[i] = found[0] + ": " + note
+		notes[i] = checkpoints[0] + ": " + note
 	}
 	if config == nil {
 		set.Close()

@@ -41,7 +41,7 @@ func FindClass(classes int, names []string, text string) (int32, error) {
 // similarNames returns a few names similar to text: first those with a common word or a common
 // beginning, then those that differ in a few letters.
 func similarNames(names []string, text string) []string {
-	const most = 4
+	const maxNames = 4
 	type scored struct {
 		name  string
 		score int
@@ -72,5 +72,5 @@ func similarNames(names []string, text string) []string {
 	if len(out) == 0 {
 		out = names
 	}
-	return out[:min(most, len(out))]
+	return out[:min(maxNames, len(out))]
 }

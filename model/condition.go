@@ -27,8 +27,8 @@ type Condition struct {
 	KnownPositions []int32
 
 	// Unconditional is the condition of guidance's other pass: the empty or a negative prompt. Nil
-	// means no class or, with Given, the same condition with the Given positions masked. A model of
-	// prompts cannot be guided if it is nil.
+	// means no class or, with KnownPositions, the same condition with these positions masked. A model
+	// of prompts cannot be guided if it is nil.
 	Unconditional *Condition
 }
 
@@ -64,8 +64,9 @@ type Prompt struct {
 }
 
 // Derive returns the result of make, which is called once for each key: for example a network's
-// keys and values of the text, with the network as key. Results live as long as the prompt. Derive
-// may be called concurrently.
+// keys and values of the text, with the network as key. Results live as long as the prompt, so a
+// network needs no table of prompts and no rule for when to forget one. Derive may be called
+// concurrently.
 func (p *Prompt) Derive(key any, make func() any) any {
 	p.mu.Lock()
 	defer p.mu.Unlock()

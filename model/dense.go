@@ -96,7 +96,7 @@ func ReduceRow[T float32 | float64](logits []T, s *Stats, i int) error {
 		d := float64(l) - top
 		e := math.Exp(d)
 		sum += e
-		if d > -700 { // exp(-700)*700 is about 0, and -Inf*0 would be NaN
+		if d > -700 { // below, e*d is as good as 0, and for -Inf it would be NaN
 			mean += e * d
 		}
 	}
@@ -118,7 +118,7 @@ func ReduceRow[T float32 | float64](logits []T, s *Stats, i int) error {
 	if s.Entropy != nil {
 		s.Entropy[i] = math.Log(sum) - mean/sum
 	}
-	if s.LogMoment != nil {
+	if s.LogMoment != nil { // log sum p^Beta, with p = exp(l-top)/sum
 		moment := 0.0
 		for _, l := range logits {
 			moment += math.Exp(s.Beta * (float64(l) - top))

@@ -42,7 +42,7 @@ type Feeder interface {
 	// values that b.Cache has of the positions before them. b.Lengths must be the ends of the rows:
 	// one more than the last position of each sequence. The Marginals belong to positions, as those
 	// of other passes: after a Commit of a NextToken model, the row of position p has what the row
-	// p-1 predicts, so b.Read may have the position after the last row.
+	// p-1 predicts, so b.ReadRows may have the position after the last row.
 	Feed(ctx context.Context, b *Batch, rows []int32, how Feeding) (Marginals, error)
 }
 

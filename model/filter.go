@@ -264,6 +264,8 @@ func (f *Filtered) keepLargest(logits []float32, share float64, weight func(l fl
 }
 
 // descendingBits returns the bits of a number, changed so that those of larger numbers are smaller.
+// The bits of floats of one sign are ordered as the floats are, or the other way round; so the sign
+// decides which bits are inverted.
 func descendingBits(l float32) uint32 {
 	b := math.Float32bits(l + 0) // of -0 as of 0
 	return b ^ ^uint32(int32(b)>>31)>>1

@@ -14,8 +14,8 @@ import (
 )
 
 // Fingerprint returns 16 hexadecimal digits of a hash of the configuration, weights, tokenizer and
-// chat template, of subfolders too, and of As where that decides how they are read. It does not
-// depend on where the files are. It reads all of them.
+// chat template, of subfolders too, and of KindOverride, which decides how they are read. It does
+// not depend on where the files are. It reads all of them.
 func (s *Source) Fingerprint() (string, error) {
 	hash := sha256.New()
 	if err := s.writeAll(hash); err != nil {
@@ -23,20 +23,20 @@ func (s *Source) Fingerprint() (string, error) {
 	}
 	sum := hex.EncodeToString(hash.Sum(nil)[:8])
 	if s.KindOverride != "" {
-		both := sha256.Sum256([]byte(sum + " " + s.KindOverride))
-		sum = hex.EncodeToString(both[:8])
+		sumWithKind := sha256.Sum256([]byte(sum + " " + s.KindOverride))
+		sum = hex.EncodeToString(sumWithKind[:8])
 	}
 	return sum, nil
 }
 
 // writeAll writes a GGUF file, which has configuration, weights and tokenizer, or the files of a
 // directory, in the order of their names.
-func (s *Source) writeAll(to io.Writer) error {
+func (s *Source) writeAll(out io.Writer) error {
 	for _, name := range s.gguf {
 		in, err := atomicfile.Open(name)
 		if err == nil {
 			defer in.Close()
-			_, err = io.Copy(to, in)
+			_, err = io.Copy(out, in)
 		}
 		if err != nil {
 			return atomicfile.WithoutPath(err)
@@ -60,8 +60,8 @@ func (s *Source) writeAll(to io.Writer) error {
 			return err
 		}
 		defer in.Close()
-		fmt.Fprintf(to, "%s\n", name)
-		_, err = io.Copy(to, in)
+		fmt.Fprintf(out, "%s\n", name)
+		_, err = io.Copy(out, in)
 		return err
 	})
 }

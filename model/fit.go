@@ -24,6 +24,8 @@ func MaxSequences(b backend.Backend, length, sequence, row int) int {
 	if err != nil {
 		return 1 // the first allocation reports the error
 	}
+	// One group of rows is at work at a time, so its memory is taken once; what is left is divided
+	// among the sequences.
 	rows := max(backend.GroupRows(b), length)
 	usable := free / 8 * 7 // the rest is for heads, arguments and other programs
 	fitting := (usable - rows*row) / sequence

@@ -141,7 +141,8 @@ func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32))
 	return nil
 }
 
-// CanChoose implements Chooser; it depends on the device.
+// CanChoose implements Chooser; it depends on the device. Several heads cannot: the device ranks
+// all candidates of a sequence at once, and each call of a head has those of one codebook.
 func (m *HeadMarginals) CanChoose() bool {
 	_, ok := m.Backend.(backend.Chooser)
 	return ok && m.Heads == nil

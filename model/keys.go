@@ -59,13 +59,18 @@ type Settings struct {
 
 // CheckKeys returns an error for a key with a value that the network does not compute, and adds a
 // note to s.Notes about keys that are not among those of the list and not harmless.
+//
+// A key that nobody here knows may be one that changes every logit. It is a note and not an error
+// because most such keys are a trainer's own, and a model that runs as before must not stop doing
+// so when its authors add one.
 func (s *Source) CheckKeys(list ...Settings) error {
 	for _, settings := range list {
 		keys := s.object(settings.Path)
-		known := slices.AppendSeq(strings.Fields(settings.KnownKeys), maps.Keys(settings.RequiredValues))
+		understood := slices.AppendSeq(strings.Fields(settings.KnownKeys),
+			maps.Keys(settings.RequiredValues))
 		unread := strings.Fields(settings.UnreadKeys)
-		known = append(known, unread...)
-		s.addNote(unknownKeys(keys, settings.Path, known))
+		understood = append(understood, unread...)
+		s.addNote(unknownKeys(keys, settings.Path, understood))
 		s.addNote(unreadKeys(keys, settings.Path, unread))
 		if err := RequireValues(keys, settings.Path, settings.RequiredValues); err != nil {
 			return fmt.Errorf("config.json: %w", err)
@@ -130,11 +135,11 @@ func RequireValues(keys map[string]json.RawMessage, path string, values map[stri
 func (s *Source) object(path string) (keys map[string]json.RawMessage) {
 	_ = json.Unmarshal(s.Config, &keys)
 	for path != "" {
-		name, rest, _ := strings.Cut(path, ".")
+		name, deeperPath, _ := strings.Cut(path, ".")
 		raw := keys[name]
-		keys = nil
+		keys = nil // Unmarshal would add to what is there
 		_ = json.Unmarshal(raw, &keys)
-		path = rest
+		path = deeperPath
 	}
 	return keys
 }
@@ -167,13 +172,13 @@ func unknownKeys(keys map[string]json.RawMessage, path string, known []string) s
 	if list == nil {
 		return ""
 	}
-	const most = 8
-	more := ""
-	if len(list) > most {
-		list = list[:most]
-		more = " and others"
+	const maxListed = 8
+	suffix := ""
+	if len(list) > maxListed {
+		list = list[:maxListed]
+		suffix = " and others"
 	}
-	return "config.json: " + strings.Join(list, ", ") + more + " not known, and without effect"
+	return "config.json: " + strings.Join(list, ", ") + suffix + " not known, and without effect"
 }
 
 // JSONKeys returns the keys of a struct that a config.json is decoded into, also those of structs

@@ -129,8 +129,8 @@ func (s Spec) SpecialCount() int { return len(s.BeforeText) + len(s.AfterText) }
 
 // TailBehind returns the tokens that stand at the end of a text of which some tokens are known,
 // masks among them: none where nothing is known.
-func (s Spec) TailBehind(known []int32) []int32 {
-	for _, token := range known {
+func (s Spec) TailBehind(tokens []int32) []int32 {
+	for _, token := range tokens {
 		if token != s.Mask {
 			return s.Tail
 		}
@@ -140,8 +140,8 @@ func (s Spec) TailBehind(known []int32) []int32 {
 
 // TailCount returns how many of a sequence's last tokens are the model's Tail: all of it or none.
 func (s Spec) TailCount(tokens []int32) int {
-	from := len(tokens) - len(s.Tail)
-	if from < 0 || !slices.Equal(tokens[from:], s.Tail) {
+	tailStart := len(tokens) - len(s.Tail)
+	if tailStart < 0 || !slices.Equal(tokens[tailStart:], s.Tail) {
 		return 0
 	}
 	return len(s.Tail)

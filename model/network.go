@@ -167,7 +167,7 @@ func (n *Network) compute(ctx context.Context, b *Batch, begin func(*Batch) erro
 
 	memory := &n.owner().memory
 	if n.ModelSpec.Shifted && b.ReadRows != nil {
-		// Grow makes an empty list that is not nil, which would mean all rows.
+		// The list must not be nil even if it is empty: nil would mean all rows.
 		memory.read = appendSources(slices.Grow(memory.read, 1)[:0], b.ReadRows, b.Length)
 		n.shifted = *b
 		n.shifted.ReadRows = memory.read

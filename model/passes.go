@@ -194,12 +194,12 @@ func (p *Passes) Next() *Pass {
 // addSequences adds all positions of the next sequences to q.
 func (p *Passes) addSequences(q *Pass) {
 	b := p.batch
-	most := backend.GroupRows(p.Backend)
+	targetRows := backend.GroupRows(p.Backend)
 	first := p.nextSequence
 	for ; p.nextSequence < b.Size; p.nextSequence++ {
 		sequence := p.nextSequence
 		used := b.UsedLength(sequence)
-		if q.Len() > 0 && (q.Len()+p.Extra+used > most || p.needsOwnPass(q, used)) {
+		if q.Len() > 0 && (q.Len()+p.Extra+used > targetRows || p.needsOwnPass(q, used)) {
 			break
 		}
 		place := sequence - first // in scratch
@@ -229,11 +229,11 @@ func (p *Passes) addSequences(q *Pass) {
 // they see each other's new keys and values.
 func (p *Passes) addRows(q *Pass) {
 	b := p.batch
-	most := backend.GroupRows(p.Backend)
+	targetRows := backend.GroupRows(p.Backend)
 	for len(p.rows) > 0 {
 		sequence := int(p.rows[0]) / b.Length
 		used := b.UsedLength(sequence)
-		if q.Len() > 0 && (q.Len() >= most || p.needsOwnPass(q, used)) {
+		if q.Len() > 0 && (q.Len() >= targetRows || p.needsOwnPass(q, used)) {
 			return
 		}
 		n := 1
@@ -265,7 +265,7 @@ func (p *Passes) needsOwnPass(q *Pass, used int) bool {
 // then those of masks.
 func (p *Passes) addMasksLast(q *Pass, sequence, place int, rows []int32) {
 	b := p.batch
-	slot := int(rows[0]) % b.Length
+	slot := int(rows[0]) % b.Length // those before the rows are taken by rows of earlier passes
 	for _, masked := range []bool{false, true} {
 		for _, row := range rows {
 			if (b.Tokens[row] == p.Mask) == masked {

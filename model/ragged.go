@@ -48,11 +48,11 @@ func VisitGroups(s Spec, list [][]int32, visit func(group []int) error) error {
 	return nil
 }
 
-// Indexes returns the numbers from..to-1.
-func Indexes(from, to int) []int {
-	list := make([]int, to-from)
+// Indexes returns the numbers first..end-1.
+func Indexes(first, end int) []int {
+	list := make([]int, end-first)
 	for i := range list {
-		list[i] = from + i
+		list[i] = first + i
 	}
 	return list
 }

@@ -157,17 +157,17 @@ func exists(files fs.FS, name string) bool {
 	return err == nil
 }
 
-// ReadFile reads a regular file of at most `most` bytes. Errors do not name the file; one about a
+// ReadFile reads a regular file of at most maxSize bytes. Errors do not name the file; one about a
 // missing file wraps fs.ErrNotExist.
-func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
+func ReadFile(files fs.FS, name string, maxSize int64) ([]byte, error) {
 	info, err := fs.Stat(files, name) // before opening: opening a pipe would wait for a writer
 	switch {
 	case err != nil:
 		return nil, atomicfile.WithoutPath(err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("not a regular file but %s", info.Mode())
-	case info.Size() > most:
-		return nil, fmt.Errorf("%d bytes, want at most %d", info.Size(), most)
+	case info.Size() > maxSize:
+		return nil, fmt.Errorf("%d bytes, want at most %d", info.Size(), maxSize)
 	}
 	data, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -244,9 +244,9 @@ func DecodeConfig(src *Source, v any) error {
 		return fmt.Errorf("config.json: begins with a byte order mark, want '{'")
 	}
 	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
-		at := int(max(s.Offset, 1)) - 1
-		line := bytes.Count(src.Config[:min(at, len(src.Config))], []byte("\n")) + 1
-		if place := jsonline.PlaceOf(src.Config, at); place != "" {
+		offset := int(max(s.Offset, 1)) - 1 // of the byte that is wrong; Offset counts it too
+		line := bytes.Count(src.Config[:min(offset, len(src.Config))], []byte("\n")) + 1
+		if place := jsonline.PlaceOf(src.Config, offset); place != "" {
 			return fmt.Errorf("config.json: line %d, %s: %w", line, place, jsonline.PlainError(err))
 		}
 		return fmt.Errorf("config.json: line %d: %w", line, jsonline.PlainError(err))
@@ -262,12 +262,12 @@ func (s *Source) HasTensor(suffix string) bool {
 
 // Bind binds the tensors of set to root, as weights.Bind does, and calls load to pack them.
 func (o Options) Bind(root any, set *weights.Set, options weights.BindOptions,
-	load func(Options) error) (found weights.Report, err error) {
-	options.Report = &found
+	load func(Options) error) (report weights.Report, err error) {
+	options.Report = &report
 	if err := weights.Bind(root, set, options); err != nil {
-		return found, err
+		return report, err
 	}
-	return found, load(o)
+	return report, load(o)
 }
 
 // Parameters returns the number of elements of the named tensors.

@@ -32,8 +32,11 @@ func LockOf(d Denoiser) sync.Locker {
 // that long work shares a model fairly with others. A nil Turn never blocks.
 type Turn func(context.Context) (done func(), err error)
 
-// Acquire waits for the turn to call d and takes d's lock. Both end when done is called.
-func (t Turn) Acquire(ctx context.Context, d Denoiser) (done func(), err error) {
+// Acquire waits for the turn to call d and takes d's lock. Both end when release is called.
+//
+// The turn comes first: whoever waits for one must not hold the lock meanwhile, or the owner of the
+// turn could never make its pass.
+func (t Turn) Acquire(ctx context.Context, d Denoiser) (release func(), err error) {
 	endTurn := func() {}
 	if t != nil {
 		endTurn, err = t(ctx)

@@ -17,18 +17,18 @@ type ConfigSizes struct {
 }
 
 // CompleteSize completes a size of a network that the tensors have, 0 if they do not show it, with
-// the one that config.json has under a name, nil if it has none. The latter must be 1 to most. If
-// both are there and differ the tensors' stays, with a note.
-func (c *ConfigSizes) CompleteSize(name string, have *int, size *int, most int) {
+// the one that config.json has under a name, nil if it has none. The latter must be 1 to largest.
+// If both are there and differ the tensors' stays, with a note.
+func (c *ConfigSizes) CompleteSize(name string, configured *int, size *int, largest int) {
 	switch {
-	case c.Err != nil || have == nil:
-	case *have < 1 || *have > most:
-		c.Err = fmt.Errorf("config.json: %s is %d, want 1 to %d", name, *have, most)
+	case c.Err != nil || configured == nil:
+	case *configured < 1 || *configured > largest:
+		c.Err = fmt.Errorf("config.json: %s is %d, want 1 to %d", name, *configured, largest)
 	case *size == 0:
-		*size = *have
-	case *size != *have:
+		*size = *configured
+	case *size != *configured:
 		c.Notes = append(c.Notes, fmt.Sprintf(
-			"config.json says %s %d, the tensors %d: the tensors are right", name, *have, *size))
+			"config.json says %s %d, the tensors %d: the tensors are right", name, *configured, *size))
 	}
 }
 

@@ -13,33 +13,33 @@ import (
 // merges.txt beside the weights or, without them, a built-in by its name in config.json (such as
 // "gpt2"). The function that it returns waits for the tokenizer, also if it is called again, and
 // also returns where it is from, for people.
-func (s *Source) StartTokenizer(name string) (wait func() (t tokenizers.Tokenizer, from string,
+func (s *Source) StartTokenizer(name string) (wait func() (t tokenizers.Tokenizer, source string,
 	err error)) {
 	var read struct {
 		tokenizer tokenizers.Tokenizer
-		from      string
+		source    string
 		err       error
 	}
-	done := make(chan struct{})
+	finished := make(chan struct{})
 	go func() { // GPT-2's takes 80 ms the first time, which loading the weights hides
-		defer close(done)
-		read.tokenizer, read.from, read.err = s.readTokenizer(name)
+		defer close(finished)
+		read.tokenizer, read.source, read.err = s.readTokenizer(name)
 	}()
 	return func() (tokenizers.Tokenizer, string, error) {
-		<-done
-		return read.tokenizer, read.from, read.err
+		<-finished
+		return read.tokenizer, read.source, read.err
 	}
 }
 
 // readTokenizer reads the tokenizer that StartTokenizer returns.
-func (s *Source) readTokenizer(name string) (t tokenizers.Tokenizer, from string, err error) {
+func (s *Source) readTokenizer(name string) (t tokenizers.Tokenizer, source string, err error) {
 	err = fs.ErrNotExist
 	if s.Files != nil { // tensors made in memory have none
-		t, from, err = tokenizers.ParseFS(s.Files)
+		t, source, err = tokenizers.ParseFS(s.Files)
 	}
 	switch {
 	case err == nil:
-		return t, from, nil
+		return t, source, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, "", err
 	case path.Base(name) == "gpt2":

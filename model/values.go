@@ -78,10 +78,10 @@ func (v *Values) Read(key string, value any, want string) bool {
 
 // Excerpt returns the beginning of a key's value for an error, in one line.
 func (v *Values) Excerpt(key string) string {
-	const most = 40
+	const maxBytes = 40
 	text := strings.Join(strings.Fields(string(v.Keys[key])), " ")
-	if len(text) > most {
-		return text[:most] + "..."
+	if len(text) > maxBytes {
+		return text[:maxBytes] + "..."
 	}
 	return text
 }
@@ -95,18 +95,18 @@ func (v *Values) Int(key string) *int {
 	return nil
 }
 
-// BoundedInt reads an integer from least to most. A missing one is `missing`, where one below least
+// BoundedInt reads an integer from low to high. A missing one is `missing`, where one below low
 // makes that an error. The result is within the bounds also where there was an error, so that a
 // reader can go on with it.
-func (v *Values) BoundedInt(key string, missing, least, most int) int {
+func (v *Values) BoundedInt(key string, missing, low, high int) int {
 	n := missing
-	found := v.Read(key, &n, "a whole number")
-	if !found && n < least {
-		v.Fail("%s is missing, want %d to %d", key, least, most)
-	} else if n < least || n > most {
-		v.Fail("%s is %d, want %d to %d", key, n, least, most)
+	isPresent := v.Read(key, &n, "a whole number")
+	if !isPresent && n < low {
+		v.Fail("%s is missing, want %d to %d", key, low, high)
+	} else if n < low || n > high {
+		v.Fail("%s is %d, want %d to %d", key, n, low, high)
 	}
-	return max(min(n, most), least)
+	return max(min(n, high), low)
 }
 
 // PositiveNumber reads a number above 0; a missing one is `missing`.

@@ -21,42 +21,43 @@ func (a Apart) Choose(v *View) (Opening, error) {
 	theta := WithDefaults(a).Theta
 	c := v.candidates(a.Temperature)
 	ranked := v.Top(len(v.Masked), c.score)
-	taken := v.Ints(len(v.Tokens)) // 1 where a position is taken
+	opensNow := v.Ints(len(v.Tokens)) // 1 where a position opens in this step
 	chosen := v.Ints(len(ranked))[:0]
 	take := func(p int) {
-		taken[p] = 1
+		opensNow[p] = 1
 		chosen = append(chosen, p)
 	}
 	for _, p := range ranked {
 		isEnough := c.p(v.Index(p)) >= theta || len(chosen) < v.Quota
-		if len(chosen) == 0 || isEnough && !v.hasNeighbour(taken, p) {
+		if len(chosen) == 0 || isEnough && !v.hasNeighbour(opensNow, p) {
 			take(p)
 		}
 	}
 	for _, p := range ranked {
-		if len(chosen) < v.Quota && taken[p] == 0 {
+		if len(chosen) < v.Quota && opensNow[p] == 0 {
 			take(p)
 		}
 	}
 	return c.open(chosen), nil
 }
 
-// hasNeighbour reports whether a position beside p, or above or below it in an image, is taken.
-func (v *View) hasNeighbour(taken []int, p int) bool {
+// hasNeighbour reports whether a position beside p, or above or below it in an image, opens in this
+// step.
+func (v *View) hasNeighbour(opensNow []int, p int) bool {
 	width := len(v.Tokens)
 	if len(v.Shape) == 2 {
 		width = v.Shape[1]
 	}
-	isTaken := func(q int) bool { return q >= 0 && q < len(taken) && taken[q] == 1 }
+	isTaken := func(q int) bool { return q >= 0 && q < len(opensNow) && opensNow[q] == 1 }
 	return p%width > 0 && isTaken(p-1) || (p+1)%width > 0 && isTaken(p+1) ||
 		isTaken(p-width) || isTaken(p+width)
 }
 
 // Rest opens ceil(masked/left) of the positions that are masked now, where `left` steps are left: a
 // step that opened more leaves less to each later one (the demo of LFM2.5-Encoder-350M-Diffusion).
-var Rest Schedule = &restFormula{formula{"rest", func(at float64, steps, length int) int {
+var Rest Schedule = &restFormula{formula{"rest", func(step float64, steps, length int) int {
 	masked := length
-	for left := steps; left > max(steps-int(at), 0); left-- {
+	for left := steps; left > max(steps-int(step), 0); left-- {
 		masked -= (masked + left - 1) / left
 	}
 	return length - masked

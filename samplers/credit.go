@@ -65,18 +65,18 @@ func (c Credit) Choose(v *View) (Opening, error) {
 // addCredit lets a position's credit decay and gives some to its most probable token. c has its
 // defaults filled in.
 func (c Credit) addCredit(list *[]tokenCredit, token int32, p float64) {
-	found := -1
+	index := -1
 	for i := range *list {
 		(*list)[i].credit *= c.Beta
 		if (*list)[i].token == token {
-			found = i
+			index = i
 		}
 	}
-	if found < 0 {
-		found = len(*list)
+	if index < 0 {
+		index = len(*list)
 		*list = append(*list, tokenCredit{token: token})
 	}
-	(*list)[found].credit += math.Pow(p, c.Gamma)
+	(*list)[index].credit += math.Pow(p, c.Gamma)
 }
 
 // topWithCredit returns the most probable token after credit raised the logits, and its

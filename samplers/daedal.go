@@ -90,16 +90,16 @@ func (s *lengthState) beginPass(v *View) {
 }
 
 // window returns the indexes from..to-1 in Masked of the window's positions.
-func (s *lengthState) window(v *View, block int) (from, to int) {
-	from, _ = slices.BinarySearch(v.Masked, s.windowStart)
-	to, _ = slices.BinarySearch(v.Masked, s.windowStart+block)
-	return from, to
+func (s *lengthState) window(v *View, block int) (first, end int) {
+	first, _ = slices.BinarySearch(v.Masked, s.windowStart)
+	end, _ = slices.BinarySearch(v.Masked, s.windowStart+block)
+	return first, end
 }
 
 // openWindow opens what is more probable than high in the window, at least the best.
 func (s *lengthState) openWindow(v *View, block int, high float64) Opening {
-	from, to := s.window(v, block)
-	ranked := v.topOf(v.Masked[from:to], to-from, func(i int) float64 { return v.P1[from+i] })
+	first, end := s.window(v, block)
+	ranked := v.topOf(v.Masked[first:end], end-first, func(i int) float64 { return v.P1[first+i] })
 	confident := v.firstWhile(ranked, 1, func(i int) bool { return v.P1[i] > high })
 	return v.candidates(0).open(confident)
 }
@@ -107,9 +107,9 @@ func (s *lengthState) openWindow(v *View, block int, high float64) Opening {
 // leastProbable returns the least probable mask of the window that does not open now and is below
 // low, -1 if there is none.
 func (s *lengthState) leastProbable(v *View, opened []int, block int, low float64) int {
-	from, to := s.window(v, block)
+	first, end := s.window(v, block)
 	position := -1
-	for i := from; i < to; i++ {
+	for i := first; i < end; i++ {
 		if v.P1[i] < low && !slices.Contains(opened, v.Masked[i]) {
 			position = v.Masked[i]
 			low = v.P1[i]
@@ -121,8 +121,8 @@ func (s *lengthState) leastProbable(v *View, opened []int, block int, low float6
 // slideWindow moves the window over blocks that have no mask left.
 func (s *lengthState) slideWindow(v *View, opened []int, block int) {
 	for s.windowStart < len(v.Tokens) {
-		from, to := s.window(v, block)
-		for _, p := range v.Masked[from:to] {
+		first, end := s.window(v, block)
+		for _, p := range v.Masked[first:end] {
 			if !slices.Contains(opened, p) {
 				return
 			}
@@ -137,9 +137,9 @@ func (s *lengthState) slideWindow(v *View, opened []int, block int) {
 func (v *View) endConfidence(check int) float64 {
 	masked := len(v.Masked) - 1
 	open := len(v.Open) - 1
-	found := 0
+	endCount := 0
 	sum := 0.0
-	for found < check && (masked >= 0 || open >= 0) {
+	for endCount < check && (masked >= 0 || open >= 0) {
 		var token int32
 		var p float64
 		if open < 0 || masked >= 0 && v.Masked[masked] > v.Open[open] {
@@ -152,7 +152,7 @@ func (v *View) endConfidence(check int) float64 {
 			open--
 		}
 		if slices.Contains(v.EndTokens, token) {
-			found++
+			endCount++
 			sum += p
 		}
 	}

@@ -95,12 +95,12 @@ func (d Dilated) Levels(length int) [][]int {
 	}
 
 	var levels [][]int
-	taken := make([]bool, length)
+	hasLevel := make([]bool, length)
 	takeEvery := func(stride int) {
 		var level []int
 		for i := 0; i < length; i += stride {
-			if !taken[i] {
-				taken[i] = true
+			if !hasLevel[i] {
+				hasLevel[i] = true
 				level = append(level, i)
 			}
 		}

@@ -24,14 +24,14 @@ func (f FastDLLMv2) Choose(v *View) (Opening, error) {
 		return c.open(nil), nil
 	}
 	first := v.Masked[0]
-	from, to, _ := f.Part(first)
-	if from == first && to == first+1 {
+	start, end, _ := f.Part(first)
+	if start == first && end == first+1 {
 		return c.open(v.Masked[:1]), nil
 	}
 
 	var inPart []int
 	for _, p := range v.Masked {
-		if p < to {
+		if p < end {
 			inPart = append(inPart, p)
 		}
 	}

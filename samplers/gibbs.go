@@ -70,17 +70,17 @@ func (g Gibbs) Choose(v *View) (Opening, error) {
 		return v.candidates(0).open(v.Masked), nil
 	}
 	predictor, isSweep, predictors := g.place(v.Step, v.Steps)
-	before := evenTime(predictor, predictors)
-	after := evenTime(predictor+1, predictors)
+	timeBefore := evenTime(predictor, predictors)
+	timeAfter := evenTime(predictor+1, predictors)
 	state := v.State.(*gibbsState)
 
 	o := Opening{Positions: v.Ints(len(v.Masked))[:0]}
 	for i, p := range v.Masked {
-		chance := (before - after) / before
+		chance := (timeBefore - timeAfter) / timeBefore
 		if isSweep {
 			chance = 0
 			if slices.Contains(state.chosen, p) {
-				chance = 1 - after
+				chance = 1 - timeAfter
 			}
 		}
 		if v.Uniform(i) < chance {

@@ -51,13 +51,13 @@ func JYS(steps int, profile []float64) ([]float64, error) {
 func ScheduleKL(s Schedule, steps int, profile []float64) (nats float64) {
 	length := len(profile)
 	entropy := func(open int) float64 { return -profile[length-1-open] }
-	before := 0
+	openBefore := 0
 	for n := 1; n <= steps; n++ {
-		after := OpenCount(s, float64(n), steps, length)
-		for open := before; open < after; open++ {
-			nats += entropy(before) - entropy(open)
+		openAfter := OpenCount(s, float64(n), steps, length)
+		for open := openBefore; open < openAfter; open++ {
+			nats += entropy(openBefore) - entropy(open)
 		}
-		before = after
+		openBefore = openAfter
 	}
 	return nats
 }

@@ -57,7 +57,7 @@ func (k KLASS) Choose(v *View) (Opening, error) {
 			ready = append(ready, p)
 		}
 	}
-	if len(ready) == 0 || v.Step >= v.Steps {
+	if len(ready) == 0 || v.Step >= v.Steps { // in the last step the quota is all that is masked
 		ready = Confidence{}.Rank(v, v.Quota)
 	}
 	return Opening{Positions: ready}, nil
@@ -69,16 +69,16 @@ func (o *outline) updateKL(logits []float32, logSum float64) float64 {
 	kl := math.Inf(1)
 	if len(o.token) > 0 {
 		kl = 0
-		rest := 1.0
-		restBefore := 1.0
+		remaining := 1.0
+		remainingBefore := 1.0
 		for j, x := range o.token {
 			p := math.Exp(float64(logits[x]) - logSum)
-			before := o.p[j]
-			rest -= p
-			restBefore -= before
-			kl += divergence(p, before)
+			pBefore := o.p[j]
+			remaining -= p
+			remainingBefore -= pBefore
+			kl += divergence(p, pBefore)
 		}
-		kl += divergence(rest, restBefore)
+		kl += divergence(remaining, remainingBefore)
 	}
 	o.keep(logits, logSum)
 	return kl

@@ -71,8 +71,8 @@ func (c candidates) open(positions []int) Opening {
 }
 
 // above returns the masked positions whose tokens have a probability above theta, the most probable
-// first, and at least the `least` most probable ones.
-func (c candidates) above(theta float64, least int) []int {
+// first, and at least the minCount most probable ones.
+func (c candidates) above(theta float64, minCount int) []int {
 	ranked := c.v.Top(len(c.v.Masked), c.score)
-	return c.v.firstWhile(ranked, least, func(i int) bool { return c.p(i) > theta })
+	return c.v.firstWhile(ranked, minCount, func(i int) bool { return c.p(i) > theta })
 }

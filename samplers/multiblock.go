@@ -82,18 +82,18 @@ func (m MultiBlock) Reach(v *View) int {
 // openShare returns the share of a block's positions that are open; 1 for a block outside of the
 // sequence.
 func (s *multiBlockState) openShare(v *View, block, b int) float64 {
-	from := s.origin + b*block
-	to := min(from+block, len(v.Tokens))
-	if b < 0 || from >= to {
+	start := s.origin + b*block
+	end := min(start+block, len(v.Tokens))
+	if b < 0 || start >= end {
 		return 1
 	}
 	masks := 0
-	for _, token := range v.Tokens[from:to] {
+	for _, token := range v.Tokens[start:end] {
 		if token == v.Mask {
 			masks++
 		}
 	}
-	return 1 - float64(masks)/float64(to-from)
+	return 1 - float64(masks)/float64(end-start)
 }
 
 // Needs entropies.
@@ -103,12 +103,12 @@ func (MultiBlock) Needs(int, int) Need { return Need{Entropy: true} }
 func (m MultiBlock) Choose(v *View) (Opening, error) {
 	m = WithDefaults(m)
 	s := v.State.(*multiBlockState)
-	least := 1 // position, however high its entropy is
+	minCount := 1 // position, however high its entropy is
 	if m.By == "dream" {
-		least = 0
+		minCount = 0
 	}
 	ranked := Entropy{}.Rank(v, len(v.Masked))
-	chosen := v.firstWhile(ranked, least, func(i int) bool {
+	chosen := v.firstWhile(ranked, minCount, func(i int) bool {
 		return v.Entropy[i] < m.Entropy || m.By != "dream" && v.Entropy[i] == m.Entropy
 	})
 

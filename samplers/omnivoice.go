@@ -54,11 +54,11 @@ func (o OmniVoice) Choose(v *View) (Opening, error) {
 func setLogPWithMask(v *View, logP []float64) error {
 	return v.Visit(v.Masked, func(i int, logits []float32) {
 		top := float64(slices.Max(logits[:v.Outcomes]))
-		others := 0.0
+		maskShare := 0.0 // of the mask's logit, beside a sum of 1 over the outcomes
 		for _, l := range logits[v.Outcomes:] {
-			others += math.Exp(float64(l) - v.LogSum[i])
+			maskShare += math.Exp(float64(l) - v.LogSum[i])
 		}
-		logP[i] = top - v.LogSum[i] - math.Log1p(others)
+		logP[i] = top - v.LogSum[i] - math.Log1p(maskShare)
 	})
 }
 
@@ -141,20 +141,20 @@ func (s ShiftedSchedule) String() string {
 func (ShiftedSchedule) Idle() {}
 
 // At returns the number of open positions, between steps in proportion.
-func (s ShiftedSchedule) At(at float64, steps, length int) int {
+func (s ShiftedSchedule) At(step float64, steps, length int) int {
 	open := 0
-	before := s.time(0, steps)
+	timeBefore := s.time(0, steps)
 	for i := range steps {
-		now := s.time(i+1, steps)
-		n := min(int(math.Ceil(float64(length)*(now-before))), length-open)
+		timeAfter := s.time(i+1, steps)
+		n := min(int(math.Ceil(float64(length)*(timeAfter-timeBefore))), length-open)
 		if i == steps-1 {
 			n = length - open
 		}
-		if left := at - float64(i); left < 1 {
+		if left := step - float64(i); left < 1 {
 			return open + int(max(left, 0)*float64(n))
 		}
 		open += n
-		before = now
+		timeBefore = timeAfter
 	}
 	return length
 }

@@ -38,10 +38,10 @@ func (p P2) Needs(int, int) Need {
 func (p P2) Choose(v *View) (Opening, error) {
 	p = WithDefaults(p)
 	maskedCount := len(v.Masked)
-	all := v.Ints(maskedCount + len(v.Open))[:0]
-	all = append(all, v.Masked...)
-	all = append(all, v.Open...)
-	ranked := v.topOf(all, len(v.Open)+v.Quota, func(i int) float64 {
+	positions := v.Ints(maskedCount + len(v.Open))[:0]
+	positions = append(positions, v.Masked...)
+	positions = append(positions, v.Open...)
+	ranked := v.topOf(positions, len(v.Open)+v.Quota, func(i int) float64 {
 		open := i - maskedCount // index in Open, below 0 for a masked position
 		switch {
 		case p.By == likeliest && open < 0:

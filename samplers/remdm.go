@@ -103,6 +103,8 @@ func (r ReMDM) Choose(v *View) (Opening, error) {
 		}
 	}
 
+	// With conf the chance of masking again is shared out by exp(-p), where p is the probability that
+	// a position's token had when it opened: what was unsure then goes first.
 	norm := 0.0
 	for _, p := range v.Open {
 		norm += math.Exp(-math.Exp(v.OpenedLogP[p]))

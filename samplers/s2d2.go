@@ -74,6 +74,8 @@ func openChecked(v *View, s *Second) (Opening, error) {
 		}
 		logP[i] = float64(logits[token[i]]) - logSumExp(logits)
 	})
+	// The check's first token is right in any case, as all before it was open. Each further one is
+	// right only if the drafted token before it, which the check saw, was.
 	n := 0
 	for n < len(s.Run) && (n == 0 || token[n-1] == s.Tokens[s.Run[n-1]]) {
 		n++

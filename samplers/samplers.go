@@ -349,8 +349,8 @@ func As[T any](rule any) (T, bool) {
 			return t, true
 		}
 	}
-	var none T
-	return none, false
+	var zero T
+	return zero, false
 }
 
 // Is reports whether rule, or a rule that it wraps, is a T.

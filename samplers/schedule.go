@@ -10,11 +10,10 @@ import (
 )
 
 // Schedule gives the number of open positions over time. At returns how many of `length` positions
-// are open after step `at` of steps; partial caching asks for fractions of a step too. String
-// returns the text that ParseSchedule reads. Use OpenCount to keep a schedule within
-// bounds.
+// are open after a step of steps, 0 before the first; partial caching asks for fractions too.
+// String returns the text that ParseSchedule reads. Use OpenCount to keep a schedule within bounds.
 type Schedule interface {
-	At(at float64, steps, length int) int
+	At(step float64, steps, length int) int
 	String() string
 }
 
@@ -25,17 +24,17 @@ func UsesSchedule(s Sampler) bool {
 	return !plans
 }
 
-// OpenCount returns how many of `length` positions are open after step `at`: the value of s, kept
+// OpenCount returns how many of `length` positions are open after a step: the value of s, kept
 // within bounds so that every step opens at least one.
-func OpenCount(s Schedule, at float64, steps, length int) int {
-	n := int(math.Floor(at))
+func OpenCount(s Schedule, step float64, steps, length int) int {
+	n := int(math.Floor(step)) // whole steps, each of which has opened one at least
 	if _, ok := s.(Idler); ok {
-		return max(0, min(s.At(at, steps, length), length))
+		return max(0, min(s.At(step, steps, length), length))
 	}
 	if n >= steps {
 		return length
 	}
-	return max(min(s.At(at, steps, length), length-(steps-n)), n, 0)
+	return max(min(s.At(step, steps, length), length-(steps-n)), n, 0)
 }
 
 // Idler is a Schedule that allows steps that open nothing.
@@ -55,12 +54,14 @@ type Follower interface {
 // formula is a schedule with a name. It is used by pointer, so that schedules can be compared.
 type formula struct {
 	name      string
-	openCount func(at float64, steps, length int) int
+	openCount func(step float64, steps, length int) int
 }
 
 func (f *formula) String() string { return f.name }
 
-func (f *formula) At(at float64, steps, length int) int { return f.openCount(at, steps, length) }
+func (f *formula) At(step float64, steps, length int) int {
+	return f.openCount(step, steps, length)
+}
 
 // idleFormula is a formula that is an Idler.
 type idleFormula struct{ formula }
@@ -68,62 +69,62 @@ type idleFormula struct{ formula }
 // Idle implements Idler.
 func (*idleFormula) Idle() {}
 
-// The published schedules, with D = length, n = at and N = steps.
+// The published schedules, with D = length, n = step and N = steps.
 var (
 	// Uniform is round(D*n/N) (Hayakawa et al. 2025, appendix "Sampling schedule"). Halves are
 	// rounded to even, as in Python, NumPy and PyTorch.
-	Uniform Schedule = &formula{"uniform", func(at float64, steps, length int) int {
-		return int(math.RoundToEven(float64(length) * at / float64(steps)))
+	Uniform Schedule = &formula{"uniform", func(step float64, steps, length int) int {
+		return int(math.RoundToEven(float64(length) * step / float64(steps)))
 	}}
 
 	// Cosine is round(D*(1-cos(pi/2*n/N))), which opens few positions first. The paper prints D
 	// inside the cosine and the ramp reversed; this is the schedule of MaskGIT (Chang et al. 2022,
 	// section 3.3) and MAGE, which the paper adopts.
-	Cosine Schedule = &formula{"cosine", func(at float64, steps, length int) int {
-		return int(math.RoundToEven(float64(length) * (1 - math.Cos(math.Pi/2*at/float64(steps)))))
+	Cosine Schedule = &formula{"cosine", func(step float64, steps, length int) int {
+		return int(math.RoundToEven(float64(length) * (1 - math.Cos(math.Pi/2*step/float64(steps)))))
 	}}
 
 	// Arccos is max(n, int(D*(1-acos(n/N)/(pi/2)))), of Halton-MaskGIT (Besnier et al. 2025).
-	Arccos Schedule = &formula{"arccos", func(at float64, steps, length int) int {
+	Arccos Schedule = &formula{"arccos", func(step float64, steps, length int) int {
 		// float32, as the authors compute: 16 of 32 steps open 191 of 576, not a third
-		share := 1 - float32(math.Acos(float64(float32(min(at/float64(steps), 1)))))/float32(math.Pi/2)
-		return max(int(at), int(share*float32(length)))
+		share := 1 - float32(math.Acos(float64(float32(min(step/float64(steps), 1)))))/float32(math.Pi/2)
+		return max(int(step), int(share*float32(length)))
 	}}
 
 	// MAGE is Cosine with the number of masked positions rounded down, and at least one of them
 	// before the last step (Li et al. 2023, gen_img_uncond.py of the authors).
-	MAGE Schedule = &formula{"mage", func(at float64, steps, length int) int {
-		share := at / float64(steps) // first, as there: 34 of 51 steps leave half, not one less
+	MAGE Schedule = &formula{"mage", func(step float64, steps, length int) int {
+		share := step / float64(steps) // first, as there: 34 of 51 steps leave half, not one less
 		masked := float64(length) * math.Cos(math.Pi/2*share)
-		return length - floorMasks(masked, at < float64(steps))
+		return length - floorMasks(masked, step < float64(steps))
 	}}
 
 	// ForAMUSEd is MAGE in float32, as aMUSEd's program computes it (diffusers,
 	// schedulers/scheduling_amused.py): after 8 of its 12 steps 127 of 256 are masked, not 128.
-	ForAMUSEd Schedule = &formula{"amused", func(at float64, steps, length int) int {
-		angle := float32(float32(at/float64(steps))*math.Pi) / 2
+	ForAMUSEd Schedule = &formula{"amused", func(step float64, steps, length int) int {
+		angle := float32(float32(step/float64(steps))*math.Pi) / 2
 		masked := float32(length) * float32(math.Cos(float64(angle)))
-		return length - floorMasks(float64(masked), at < float64(steps))
+		return length - floorMasks(float64(masked), step < float64(steps))
 	}}
 
 	// ForTiTok is D-max(1, floor(D*acos(n/N)/(pi/2))) before the last step (Yu et al. 2024,
 	// 1d-tokenizer, modeling/maskgit.py).
-	ForTiTok Schedule = &formula{"titok", func(at float64, steps, length int) int {
-		masked := float64(length) * (math.Acos(min(at/float64(steps), 1)) / (math.Pi / 2))
-		return length - floorMasks(masked, at < float64(steps))
+	ForTiTok Schedule = &formula{"titok", func(step float64, steps, length int) int {
+		masked := float64(length) * (math.Acos(min(step/float64(steps), 1)) / (math.Pi / 2))
+		return length - floorMasks(masked, step < float64(steps))
 	}}
 
 	// Linear is D-max(1, floor(D*(1-n/N))) before the last step, aMUSEd's for inpainting (diffusers,
 	// schedulers/scheduling_amused.py), in float32 as there.
-	Linear Schedule = &formula{"linear", func(at float64, steps, length int) int {
-		masked := float32(length) * (1 - float32(at/float64(steps)))
-		return length - floorMasks(float64(masked), at < float64(steps))
+	Linear Schedule = &formula{"linear", func(step float64, steps, length int) int {
+		masked := float32(length) * (1 - float32(step/float64(steps)))
+		return length - floorMasks(float64(masked), step < float64(steps))
 	}}
 
 	// LateArccos is max(n, int(D*(1-acos((n-1)/(N-1))/(pi/2)))), of Halton-MaskGIT's confidence
 	// sampler (Besnier et al. 2025).
-	LateArccos Schedule = &formula{"late-arccos", func(at float64, steps, length int) int {
-		return max(Arccos.At(max(at-1, 0), max(steps-1, 1), length), int(at))
+	LateArccos Schedule = &formula{"late-arccos", func(step float64, steps, length int) int {
+		return max(Arccos.At(max(step-1, 0), max(steps-1, 1), length), int(step))
 	}}
 )
 
@@ -143,22 +144,22 @@ type timesSchedule []float64
 // counts, and between steps, times are interpolated linearly. It returns an error unless times fall
 // from at most 1 to 0.
 func TimesSchedule(list []float64) (Schedule, error) {
-	before := 1.0
+	previous := 1.0
 	for i, t := range list {
-		if !(t >= 0 && t < before) {
+		if !(t >= 0 && t < previous) {
 			return nil, fmt.Errorf("samplers: time %d of the schedule is %v, want 0 to less than %v", i+1, t,
-				before)
+				previous)
 		}
-		before = t
+		previous = t
 	}
-	if before != 0 {
-		return nil, fmt.Errorf("samplers: the last of %d times is %v, want 0", len(list), before)
+	if previous != 0 {
+		return nil, fmt.Errorf("samplers: the last of %d times is %v, want 0", len(list), previous)
 	}
 	return timesSchedule(append([]float64{1}, list...)), nil
 }
 
-func (t timesSchedule) At(at float64, steps, length int) int {
-	x := at / float64(steps) * float64(len(t)-1)
+func (t timesSchedule) At(step float64, steps, length int) int {
+	x := step / float64(steps) * float64(len(t)-1)
 	i := min(int(x), len(t)-2)
 	now := t[i] + (x-float64(i))*(t[i+1]-t[i])
 	return int(math.RoundToEven(float64(length) * (1 - now)))

@@ -23,13 +23,13 @@ const MaxDraft = 64
 type Speculator interface {
 	// Drafts returns the smallest and the largest block of a draft, the probability that a token
 	// needs in one of several passes (0: one pass), and the temperature of the tokens.
-	Drafts() (from, block int, theta, temperature float64)
+	Drafts() (smallest, largest int, theta, temperature float64)
 }
 
 // Drafts implements Speculator.
-func (s SelfSpeculation) Drafts() (from, block int, theta, temperature float64) {
-	block = WithDefaults(s).Block
-	return min(cmp.Or(s.From, block), block), block, s.Theta, s.Temperature
+func (s SelfSpeculation) Drafts() (smallest, largest int, theta, temperature float64) {
+	largest = WithDefaults(s).Block
+	return min(cmp.Or(s.From, largest), largest), largest, s.Theta, s.Temperature
 }
 
 // Needs a token at every position of the draft.

@@ -133,6 +133,6 @@ func refuseTemperature0(rule any, name string, temperature float64) (any, float6
 	return nil, 0, refuseTemperature(0, "more than 0: sampler "+name+" draws tokens itself")
 }
 
-func refuseTemperature(found float64, want string) error {
-	return &param.Error{Name: "temperature", Found: param.Format(found), Want: want}
+func refuseTemperature(temperature float64, want string) error {
+	return &param.Error{Name: "temperature", Found: param.Format(temperature), Want: want}
 }

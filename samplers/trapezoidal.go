@@ -61,14 +61,14 @@ func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
 	if v.Step >= v.Steps {
 		return Opening{Positions: v.Masked}, nil
 	}
-	before := v.State.([]outline)
+	outlines := v.State.([]outline)
 	t, between, end := s.times(v.Step, v.Steps)
 	if v.Step%2 == 0 {
-		return s.leapToEnd(v, before, t, between, end)
+		return s.leapToEnd(v, outlines, t, between, end)
 	}
 
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
-		before[v.Masked[i]].keep(logits[:v.Outcomes], v.LogSum[i])
+		outlines[v.Masked[i]].keep(logits[:v.Outcomes], v.LogSum[i])
 	})
 	o := Opening{Positions: v.Ints(len(v.Masked))[:0]}
 	openChance := 1 - math.Exp(-(t-between)/t)
@@ -80,9 +80,9 @@ func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
 	return o, err
 }
 
-// leapToEnd makes the second leap, with the extrapolated rates. before are the marginals of the
+// leapToEnd makes the second leap, with the extrapolated rates. outlines are the marginals of the
 // first one, [length].
-func (s ThetaTrapezoidal) leapToEnd(v *View, before []outline, t, between, end float64) (Opening,
+func (s ThetaTrapezoidal) leapToEnd(v *View, outlines []outline, t, between, end float64) (Opening,
 	error) {
 	theta := WithDefaults(s).Theta
 	a1 := 1 / (2 * theta * (1 - theta))
@@ -95,14 +95,14 @@ func (s ThetaTrapezoidal) leapToEnd(v *View, before []outline, t, between, end f
 			factorBefore: (a1 - 1) / t,
 			logits:       logits[:v.Outcomes],
 			logSum:       v.LogSum[i],
-			before:       &before[position],
+			before:       &outlines[position],
 		}
 		token[i] = race.NoWinner
-		sum, others := r.sum()
+		sum, unlistedRate := r.sum()
 		if v.Uniform(i) >= 1-math.Exp(-(between-end)*sum) {
 			return
 		}
-		token[i], logP[i] = r.pick(v.Rand.Uniform(position, ForToken)*sum, others)
+		token[i], logP[i] = r.pick(v.Rand.Uniform(position, ForToken)*sum, unlistedRate)
 	})
 	if err != nil {
 		return Opening{}, err
@@ -132,7 +132,7 @@ func (r *extrapolatedRates) remembered(j int) float64 {
 
 // sum returns the sum of all rates, and the rate of an outcome that is not remembered as a multiple
 // of its probability.
-func (r *extrapolatedRates) sum() (sum, others float64) {
+func (r *extrapolatedRates) sum() (sum, unlistedRate float64) {
 	restNow := 1.0
 	restBefore := 1.0
 	for j, x := range r.before.token {
@@ -140,15 +140,15 @@ func (r *extrapolatedRates) sum() (sum, others float64) {
 		restBefore -= r.before.p[j]
 		sum += r.remembered(j)
 	}
-	others = max(0, r.factorNow-r.factorBefore*max(restBefore, 0)/max(restNow, 1e-12))
-	sum += others * max(restNow, 0)
-	return sum, others
+	unlistedRate = max(0, r.factorNow-r.factorBefore*max(restBefore, 0)/max(restNow, 1e-12))
+	sum += unlistedRate * max(restNow, 0)
+	return sum, unlistedRate
 }
 
 // pick returns the outcome at which the rates, added up, exceed target, and its log p: the
 // remembered outcomes come first, then the others in order. By rounding the sum may stay below the
 // target; then it is the last outcome with a rate.
-func (r *extrapolatedRates) pick(target, others float64) (token int32, logP float64) {
+func (r *extrapolatedRates) pick(target, unlistedRate float64) (token int32, logP float64) {
 	token = race.NoWinner
 	take := func(x int32, rate float64) {
 		if rate > 0 && target >= 0 {
@@ -164,7 +164,7 @@ func (r *extrapolatedRates) pick(target, others float64) (token int32, logP floa
 		r.logits[x] = float32(math.Inf(-1)) // its rate is counted
 	}
 	for x := int32(0); int(x) < len(r.logits) && target >= 0; x++ {
-		take(x, others*r.p(x))
+		take(x, unlistedRate*r.p(x))
 	}
 	return token, logP
 }

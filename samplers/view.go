@@ -39,10 +39,10 @@ func (v *View) topOf(positions []int, k int, score func(i int) float64) []int {
 }
 
 // firstWhile returns the first positions of a ranking of Masked, as long as enough holds for the
-// index of each, and at least the `least` first. It asks enough in the order of the ranking and no
+// index of each, and at least the first minCount. It asks enough in the order of the ranking and no
 // further than the first that fails, so enough may add up what it sees.
-func (v *View) firstWhile(ranked []int, least int, enough func(i int) bool) []int {
-	n := min(least, len(ranked))
+func (v *View) firstWhile(ranked []int, minCount int, enough func(i int) bool) []int {
+	n := min(minCount, len(ranked))
 	for n < len(ranked) && enough(v.Index(ranked[n])) {
 		n++
 	}

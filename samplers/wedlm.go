@@ -16,7 +16,7 @@ type WeDLM struct {
 // Windower is a Sampler whose positions are a window from the first mask on.
 type Windower interface{ WindowSize() int }
 
-// WindowSize implements Windowed.
+// WindowSize implements Windower.
 func (w WeDLM) WindowSize() int { return WithDefaults(w).Window }
 
 // Needs entropies of the plain marginals, and tokens.
@@ -28,19 +28,19 @@ func (w WeDLM) Needs(int, int) Need {
 func (w WeDLM) Choose(v *View) (Opening, error) {
 	w = WithDefaults(w)
 	cost := func(i int) float64 {
-		after := v.Masked[i] - v.Masked[0]
-		if after >= w.Window {
+		distance := v.Masked[i] - v.Masked[0]
+		if distance >= w.Window {
 			return math.Inf(1)
 		}
-		return v.Entropy[i] + w.Penalty*float64(after)
+		return v.Entropy[i] + w.Penalty*float64(distance)
 	}
 	ranked := v.Top(len(v.Masked), func(i int) float64 { return -cost(i) })
 	below := v.firstWhile(ranked, 1, func(i int) bool { return cost(i) < w.Entropy })
 	return v.candidates(w.Temperature).open(below), nil
 }
 
-// WithTemperature implements Tempered: the temperature shapes the tokens, entropies are those of
-// the model. It replaces the published run's own.
+// WithTemperature implements TemperatureRule: the temperature shapes the tokens, entropies are
+// those of the model. It replaces the published run's own.
 func (w WeDLM) WithTemperature(temperature float64) (any, float64, error) {
 	w.Temperature = temperature
 	return w, 1, nil
