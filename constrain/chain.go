@@ -128,12 +128,62 @@ func (l *Language) completes(tokens []int32, mask int32) bool {
 	return c.findStates(false) && slices.ContainsFunc(c.states[len(tokens)], l.mayStop)
 }
 
-// Evidence is what is known of a position's marginal: for each class of tokens, [classes], the sum
-// and the largest of the probabilities; and the sum of those of tokens without a class.
+// Evidence is what is known of a position's marginal.
 type Evidence struct {
+	// Sum is the sum of the probabilities of each class of tokens, [classes], and Outside that of
+	// tokens without a class.
 	Sum     []float64
-	Top     []float64
 	Outside float64
+
+	// Top is the most probable token of each class, [classes].
+	Top []TopToken
+}
+
+// TopToken is the most probable of some tokens, the first one of several; its Token is -1 where
+// there is none.
+type TopToken struct {
+	Token int32
+	Logit float32
+	P     float64
+}
+
+var noToken = TopToken{Token: -1, Logit: float32(math.Inf(-1))}
+
+// NewEvidence returns evidence of a number of classes, without a token yet.
+func NewEvidence(classes int) *Evidence {
+	e := &Evidence{Sum: make([]float64, classes), Top: make([]TopToken, classes)}
+	e.reset()
+	return e
+}
+
+func (e *Evidence) reset() {
+	clear(e.Sum)
+	e.Outside = 0
+	for k := range e.Top {
+		e.Top[k] = noToken
+	}
+}
+
+// Add counts a token of a class. Tokens come in ascending order.
+func (e *Evidence) Add(class int32, t TopToken) {
+	e.Sum[class] += t.P
+	if t.comesBefore(e.Top[class]) {
+		e.Top[class] = t
+	}
+}
+
+// comesBefore reports whether a token is taken rather than another one. Logits differ where
+// probabilities are too small to; of equal ones the first token is taken.
+func (t TopToken) comesBefore(other TopToken) bool {
+	switch {
+	case other.Token < 0:
+		return t.Token >= 0
+	case t.Token < 0:
+		return false
+	case t.Logit != other.Logit:
+		return t.Logit > other.Logit
+	}
+	return t.Token < other.Token
 }
 
 // minProbability stands for a probability of 0, so that a filter cannot empty a language. minSum
@@ -150,10 +200,10 @@ type Chain struct {
 	tokens []int32 // [positions], mask where not known
 	mask   int32
 
-	// sets are the sums of the probabilities of each set of classes, and tops their largest ones,
-	// [positions][sets]. A position's are empty where nothing is known of its marginal.
+	// sets are the sums of the probabilities of each set of classes, and tops their most probable
+	// tokens, [positions][sets]. A position's are empty where nothing is known of its marginal.
 	sets [][]float64
-	tops [][]float64
+	tops [][]TopToken
 
 	// hasAlternatives says that states has also those to and from which other tokens than the known
 	// ones lead, so that Coefficients may be asked for known positions.
@@ -226,7 +276,7 @@ func (c *Chain) bytes() int {
 		n += 8*cap(c.backward[i]) + 4*cap(c.states[i])
 	}
 	for i := range c.sets {
-		n += 16 * cap(c.sets[i])
+		n += 24 * cap(c.sets[i])
 	}
 	return n
 }
@@ -243,10 +293,12 @@ func resizeRows[T any](rows [][]T, n int) [][]T {
 func (c *Chain) setProbabilities(i int, e *Evidence) {
 	for _, set := range c.l.Sets {
 		sum := minProbability
-		top := minProbability
+		top := noToken
 		for _, k := range set {
 			sum += e.Sum[k]
-			top = max(top, e.Top[k])
+			if e.Top[k].comesBefore(top) {
+				top = e.Top[k]
+			}
 		}
 		c.sets[i] = append(c.sets[i], sum)
 		c.tops[i] = append(c.tops[i], top)
@@ -525,11 +577,13 @@ func (c *Chain) coefficientsFrom(i int, sumsBefore, out []float64) []float64 {
 }
 
 // bestPath appends the sets that the most probable sequence reads, -1 where a token is known
-// (Viterbi's algorithm, from the end).
+// (Viterbi's algorithm, from the end). Of equally probable ones it is that whose first tokens come
+// before, so that how the automaton is written does not show.
 func (c *Chain) bestPath(path []int32) []int32 {
 	type hop struct {
 		set  int32
 		next int32 // index of the state after it
+		top  TopToken
 	}
 	n := len(c.tokens)
 	// bestAfter is the best log p from each state after position i, and hops the first edge of the
@@ -542,12 +596,15 @@ func (c *Chain) bestPath(path []int32) []int32 {
 		hops[i] = make([]hop, len(c.states[i]))
 		c.visitLiveEdges(i, func(e grammar.TokenEdge, fromIndex int, toIndex int32) {
 			logP := bestAfter[toIndex]
+			top := noToken
 			if e.Set >= 0 && logTops != nil {
 				logP += logTops[e.Set]
+				top = c.tops[i][e.Set]
 			}
-			if logP > best[fromIndex] {
+			isTie := logP == best[fromIndex] && top.comesBefore(hops[i][fromIndex].top)
+			if logP > best[fromIndex] || isTie {
 				best[fromIndex] = logP
-				hops[i][fromIndex] = hop{e.Set, toIndex}
+				hops[i][fromIndex] = hop{e.Set, toIndex, top}
 			}
 		})
 		bestAfter = best
@@ -565,8 +622,8 @@ func (c *Chain) bestPath(path []int32) []int32 {
 // known.
 func (c *Chain) logTops(i int) (logs []float64) {
 	logs = slices.Grow(logs, len(c.tops[i]))
-	for _, x := range c.tops[i] {
-		logs = append(logs, math.Log(x))
+	for _, top := range c.tops[i] {
+		logs = append(logs, math.Log(max(top.P, minProbability)))
 	}
 	return logs
 }

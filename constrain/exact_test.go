@@ -133,12 +133,11 @@ func TestKnownPositionsAreWeighedByEnumeration(t *testing.T) {
 		evidence := make([]*constrain.Evidence, length)
 		for i := range known {
 			known[i] = rapid.Int32Range(0, tokens).Draw(t, "token") // tokens is the mask
-			e := &constrain.Evidence{Sum: make([]float64, l.ClassCount), Top: make([]float64, l.ClassCount)}
+			e := constrain.NewEvidence(l.ClassCount)
 			for v := range tokens {
 				if k := l.Class[v]; k >= 0 {
 					p := rapid.Float64Range(1e-3, 1).Draw(t, "p")
-					e.Sum[k] += p
-					e.Top[k] = max(e.Top[k], p)
+					e.Add(k, constrain.TopToken{Token: int32(v), Logit: float32(p), P: p})
 				}
 			}
 			evidence[i] = e
@@ -212,12 +211,11 @@ func TestMarginalsAreTheConditionalLaws(t *testing.T) {
 		evidence := make([]*constrain.Evidence, length)
 		for i := range p {
 			p[i] = make([]float64, tokens)
-			e := &constrain.Evidence{Sum: make([]float64, l.ClassCount), Top: make([]float64, l.ClassCount)}
+			e := constrain.NewEvidence(l.ClassCount)
 			for v := range p[i] {
 				p[i][v] = rapid.Float64Range(1e-3, 1).Draw(t, "p")
 				if k := l.Class[v]; k >= 0 {
-					e.Sum[k] += p[i][v]
-					e.Top[k] = max(e.Top[k], p[i][v])
+					e.Add(k, constrain.TopToken{Token: int32(v), Logit: float32(p[i][v]), P: p[i][v]})
 				}
 			}
 			evidence[i] = e

@@ -15,16 +15,21 @@ import (
 	"unmask/samplers"
 )
 
-// sampleAll draws at rows of one sequence that is masked throughout, under a language.
-func sampleAll(t require.TestingT, l *constrain.Language, dense *model.Dense, rows []int32,
-	uniform []float64, power float64) *model.Draw {
+// marginalsOf returns the marginals of one sequence that is masked throughout, under a language.
+func marginalsOf(l *constrain.Language, dense *model.Dense) *constrain.Marginals {
 	length := l.EndPosition
 	mask := int32(dense.Columns)
 	q := &constrain.Sequence{Language: l, Mask: mask}
-	m := constrain.Marginals{Filtered: dense, Raw: dense, Outcomes: dense.Columns, Length: length,
-		Sequence: func(int) *constrain.Sequence { return q }}
 	q.BeginStep()
 	q.BeginPass(slices.Repeat([]int32{mask}, length), slices.Clone(allRows[:length]))
+	return &constrain.Marginals{Filtered: dense, Raw: dense, Outcomes: dense.Columns,
+		Length: length, Sequence: func(int) *constrain.Sequence { return q }}
+}
+
+// sampleAll draws at rows of one sequence that is masked throughout, under a language.
+func sampleAll(t require.TestingT, l *constrain.Language, dense *model.Dense, rows []int32,
+	uniform []float64, power float64) *model.Draw {
+	m := marginalsOf(l, dense)
 	d := &model.Draw{Power: power, Uniform: uniform, Token: make([]int32, len(rows)),
 		LogP: make([]float64, len(rows))}
 	require.NoError(t, m.Sample(rows, d))
@@ -70,6 +75,29 @@ func TestEqualLawsGiveEqualTokens(t *testing.T) {
 			got := sampleAll(t, language(t, expression, tokens, length), dense, rows, uniform, power)
 			require.Equal(t, want.Token, got.Token, expression)
 			require.InDeltaSlice(t, want.LogP, got.LogP, 1e-6, expression)
+		}
+	})
+}
+
+// So is the most probable text where several are equally probable.
+func TestEqualLawsGiveEqualBestTexts(t *testing.T) {
+	const tokens, length = 3, 6
+	rapid.Check(t, func(t *rapid.T) {
+		group := rapid.SampledFrom(equalLanguages).Draw(t, "languages")
+		dense := &model.Dense{Columns: tokens, Logits: make([]float32, length*tokens)}
+		for i := range dense.Logits {
+			// -900 and -1000 have no probability, and -1000 is less likely all the same
+			dense.Logits[i] = rapid.SampledFrom([]float32{0, 0, 1, -900, -1000}).Draw(t, "logit")
+		}
+		best := func(expression string) []int32 {
+			stats := model.Stats{Arg: make([]int32, length), P1: make([]float64, length)}
+			m := marginalsOf(language(t, expression, tokens, length), dense)
+			require.NoError(t, m.Stats(allRows[:length], &stats))
+			return stats.Arg
+		}
+		want := best(group[0])
+		for _, expression := range group[1:] {
+			require.Equal(t, want, best(expression), expression)
 		}
 	})
 }

@@ -269,7 +269,7 @@ func (m *Marginals) readEvidence(q *Sequence, index int, w *poweredChain) error 
 		rows[i] = int32(index*m.Length) + p
 		e := &w.evidence[int(p)-l.FirstPosition]
 		if *e == nil {
-			*e = &Evidence{Sum: make([]float64, l.ClassCount), Top: make([]float64, l.ClassCount)}
+			*e = NewEvidence(l.ClassCount)
 		}
 	}
 	var fault rowFault
@@ -286,9 +286,7 @@ func (m *Marginals) readEvidence(q *Sequence, index int, w *poweredChain) error 
 
 // sumClasses sets the evidence to the sums of the probabilities p^power of classes.
 func (e *Evidence) sumClasses(l *Language, logits []float32, power float64) error {
-	clear(e.Sum)
-	clear(e.Top)
-	e.Outside = 0
+	e.reset()
 	top := slices.Max(logits) // NaN if any is
 	switch x := float64(top); {
 	case math.IsNaN(x):
@@ -303,8 +301,7 @@ func (e *Evidence) sumClasses(l *Language, logits []float32, power float64) erro
 		p := math.Exp(power * float64(x-top))
 		whole += p
 		if k := l.Class[v]; k >= 0 {
-			e.Sum[k] += p
-			e.Top[k] = max(e.Top[k], p)
+			e.Add(k, TopToken{Token: int32(v), Logit: x, P: p})
 		} else {
 			e.Outside += p
 		}
@@ -312,7 +309,7 @@ func (e *Evidence) sumClasses(l *Language, logits []float32, power float64) erro
 	e.Outside /= whole
 	for k := range e.Sum {
 		e.Sum[k] /= whole
-		e.Top[k] /= whole
+		e.Top[k].P /= whole
 	}
 	return nil
 }
