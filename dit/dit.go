@@ -3,8 +3,8 @@
 // Gulcehre, "Beyond autoregression: fast LLMs via self-distillation through time", 2025).
 // Text, bidirectional, rotary positions, adaLN modulation.
 //
-// This file has the network: loading, passes and the transformer block. config.go reads
-// config.json, time.go the noise level's embedding.
+// This file has the network: loading and passes. block.go has its parts, which PGM's network shares,
+// config.go reads config.json, time.go has the noise level's embedding.
 //
 // Checkpoints: jdeschena/sdtt, one revision a student; kuleshov-group/mdlm-owt.
 package dit
@@ -29,6 +29,9 @@ import (
 // their files name it backbone.vocab_embed.embedding or the like.
 const anchor = "vocab_embed.embedding"
 
+// pgmAnchor is a tensor of PGM's networks, which have the other anchor too (families/pgm).
+const pgmAnchor = "decoder.group_swap.base_embedding"
+
 // unused are tensors of published files that inference does not need; of ema the counters.
 var unused = []string{"rotary_emb.inv_freq", "ema.*", "noise.*", "*.noise.*", "teacher.*",
 	"mask_index"}
@@ -37,23 +40,11 @@ func init() {
 	model.Register(model.Format{
 		Name:  "sdtt",
 		Kinds: []string{"mdlm", "sdtt"},
-		Match: func(src *model.Source) bool { return src.HasTensor(anchor) },
-		Load:  loadModel,
+		Match: func(src *model.Source) bool {
+			return src.HasTensor(anchor) && !src.HasTensor(pgmAnchor)
+		},
+		Load: loadModel,
 	})
-}
-
-// block is one transformer block: attention and an MLP, each after a norm without bias.
-type block struct {
-	Norm1 nn.LayerNorm `weight:"norm1"`
-	QKV   nn.Linear    `weight:"attn_qkv"` // [3*hidden, hidden]
-	Out   nn.Linear    `weight:"attn_out"` // [hidden, hidden]
-	Norm2 nn.LayerNorm `weight:"norm2"`
-	Up    nn.Linear    `weight:"mlp.0"` // [mlp, hidden]
-	Down  nn.Linear    `weight:"mlp.2"` // [hidden, mlp]
-
-	// Mod makes six vectors [hidden] of the noise level: shift, scale and gate of attention, then
-	// those of the MLP, in the order of package adaln's constants.
-	Mod adaln.Layer `weight:"adaLN_modulation"`
 }
 
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
@@ -62,14 +53,9 @@ type Model struct {
 	model.Network
 
 	Embedding weights.Param `weight:"vocab_embed.embedding"` // [vocab, hidden]
-	Sigma     timestep      `weight:"sigma_map.mlp"`
-	Blocks    []block       `weight:"blocks"`
-	Final     nn.LayerNorm  `weight:"output_layer.norm_final"`
-	FinalMod  adaln.Layer   `weight:"output_layer.adaLN_modulation"` // shift, scale
-	Head      struct {
-		Weight weights.Param `weight:"weight"` // [vocab, hidden]
-		Bias   weights.Param `weight:"bias"`   // [vocab]
-	} `weight:"output_layer.linear"`
+	Sigma     Timestep      `weight:"sigma_map.mlp"`
+	Blocks    []Block       `weight:"blocks"`
+	Output    Output        `weight:"output_layer"`
 
 	cfg   Config
 	b     backend.Backend
@@ -96,29 +82,16 @@ type Model struct {
 func New(c Config) *Model {
 	m := &Model{
 		Embedding: weights.Param{Shape: []int{c.Vocab, c.Hidden}},
-		Sigma:     timestep{In: nn.NewLinear(frequencies, c.Cond), Out: nn.NewLinear(c.Cond, c.Cond)},
-		Blocks:    make([]block, c.Blocks),
-		Final:     nn.NewLayerNormNoBias(c.Hidden, eps),
-		FinalMod:  adaln.New(c.Cond, c.Hidden, 2),
+		Sigma:     NewTimestep(c.Cond),
+		Blocks:    make([]Block, c.Blocks),
+		Output:    NewOutput(c.Hidden, c.Vocab, c.Cond),
 		cfg:       c,
 	}
 	for i := range m.Blocks {
-		m.Blocks[i] = block{
-			Norm1: nn.NewLayerNormNoBias(c.Hidden, eps),
-			QKV:   nn.NewLinearNoBias(c.Hidden, 3*c.Hidden),
-			Out:   nn.NewLinearNoBias(c.Hidden, c.Hidden),
-			Norm2: nn.NewLayerNormNoBias(c.Hidden, eps),
-			Up:    nn.NewLinear(c.Hidden, c.MLP),
-			Down:  nn.NewLinear(c.MLP, c.Hidden),
-			Mod:   adaln.New(c.Cond, c.Hidden, adaln.Parts),
-		}
+		m.Blocks[i] = NewBlock(c.Hidden, c.MLP, c.Cond)
 	}
-	m.Head.Weight = weights.Param{Shape: []int{c.Vocab, c.Hidden}}
-	m.Head.Bias = weights.Param{Shape: []int{c.Vocab}}
 	return m
 }
-
-const eps = 1e-5
 
 // loadModel loads a checkpoint. The tokenizer is parsed beside the weights, because both take about
 // as long.
@@ -192,29 +165,16 @@ func (m *Model) packWeights(o model.Options) error {
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 
 	m.table = l.Table(&m.Embedding)
-	m.Sigma.packWeights(l)
+	m.Sigma.Load(l)
 	m.mods = adaln.Table{Backend: m.b, Cond: m.cfg.Cond}
-	modulation := func(mod *adaln.Layer) [][]float32 {
-		if !m.cfg.TimeConditioned {
-			return mod.Constant(l, nn.SiLU(m.Sigma.embedNoise(0)))
-		}
-		mod.Load(l)
-		m.mods.Layers = append(m.mods.Layers, mod)
-		return make([][]float32, adaln.Parts) // nil parts: nothing to fold
+	var constant []float32
+	if !m.cfg.TimeConditioned {
+		constant = nn.SiLU(m.Sigma.Embed(0))
 	}
-
 	for i := range m.Blocks {
-		blk := &m.Blocks[i]
-		mod := modulation(&blk.Mod)
-		blk.Norm1.LoadModulated(l, mod[adaln.Scale1], mod[adaln.Shift1])
-		blk.QKV.Load(l)
-		blk.Out.LoadGated(l, mod[adaln.Gate1])
-		blk.Norm2.LoadModulated(l, mod[adaln.Scale2], mod[adaln.Shift2])
-		blk.Up.Load(l)
-		blk.Down.LoadGated(l, mod[adaln.Gate2])
+		m.Blocks[i].Load(l, &m.mods, constant)
 	}
-	mod := modulation(&m.FinalMod)
-	m.Final.LoadModulated(l, mod[adaln.Scale1], mod[adaln.Shift1])
+	m.Output.Load(l, &m.mods, constant)
 
 	dim := m.cfg.Hidden / m.cfg.Heads
 	m.layer = attention.Layer{
@@ -239,11 +199,9 @@ func (m *Model) packWeights(o model.Options) error {
 			Sparse:     true,
 			BeforeText: before,
 		},
-		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab),
-			Bias: l.Vector(l.Floats(&m.Head.Bias)),
-			// MDLM's parametrization SUBS: a position never becomes the mask token, the last one, so
-			// it is no outcome.
-			Outcomes: m.cfg.Vocab - 1},
+		// MDLM's parametrization SUBS: a position never becomes the mask token, the last one, so it is
+		// no outcome.
+		Head:  m.Output.Head(l, m.cfg.Vocab-1),
 		Width: m.cfg.Hidden,
 		// nn.Work has 6*hidden + mlp floats, and a layer's keys and values 2*hidden.
 		RowSize: 8*m.cfg.Hidden + m.cfg.MLP,
@@ -271,10 +229,7 @@ func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *mod
 	// The final modulation is applied here and not in finishRows, because the head sees rows without
 	// the sequences that they belong to, and so without their times.
 	if m.cfg.TimeConditioned {
-		shift := m.FinalMod.Part(adaln.Shift1)
-		scale := m.FinalMod.Part(adaln.Scale1)
-		m.Final.Apply(m.b, w.X, w.X, p.Len())
-		m.b.Modulate(w.X, scale, shift, m.segs) // [rows, hidden]
+		m.Output.Apply(m.b, w.X, p.Len(), m.segs) // [rows, hidden]
 	}
 	return w.X, p, nil
 }
@@ -286,22 +241,14 @@ func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
 	b := m.b
 	blk := &m.Blocks[i]
 
-	// x += gate1 * out(attention(scale1 * norm1(x) + shift1))
-	blk.Norm1.Apply(b, w.H, w.X, p.Len()) // [rows, hidden]
-	m.modulate(&blk.Mod, adaln.Scale1, adaln.Shift1)
-	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity) // [rows, 3*hidden]
+	blk.ApplyQKV(b, w, p.Len(), m.segs) // [rows, 3*hidden]
 	p = p.Attend(b, &m.layer, w, i, p.RowsToRead(i == len(m.Blocks)-1))
 	if p.Len() == 0 {
 		return p
 	}
 	m.updateSegments(p) // the last block may have dropped rows
-	m.addResidual(&blk.Out, w.H, p, &blk.Mod, adaln.Gate1)
-
-	// x += gate2 * mlp(scale2 * norm2(x) + shift2)
-	blk.Norm2.Apply(b, w.H, w.X, p.Len()) // [rows, hidden]
-	m.modulate(&blk.Mod, adaln.Scale2, adaln.Shift2)
-	blk.Up.Apply(b, w.Inner, w.H, p.Len(), backend.GELUTanh) // [rows, mlp]
-	m.addResidual(&blk.Down, w.Inner, p, &blk.Mod, adaln.Gate2)
+	blk.AddAttention(b, w, p.Len(), m.segs)
+	blk.AddMLP(b, w, p.Len(), m.segs)
 	return p
 }
 
@@ -312,29 +259,10 @@ func (m *Model) updateSegments(p *model.Pass) {
 	}
 }
 
-// modulate applies two parts of a modulation to work.H, unless they are folded into the norm.
-func (m *Model) modulate(mod *adaln.Layer, scale, shift int) {
-	if m.cfg.TimeConditioned {
-		m.b.Modulate(m.work.H, mod.Part(scale), mod.Part(shift), m.segs) // [rows, hidden]
-	}
-}
-
-// addResidual adds a branch's projection of x, times its gate (a part of the modulation), to
-// work.X.
-func (m *Model) addResidual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mod *adaln.Layer,
-	gate int) {
-	if !m.cfg.TimeConditioned { // the gate is folded into l
-		l.AddTo(m.b, m.work.X, x, p.Len()) // [rows, hidden]
-		return
-	}
-	l.Apply(m.b, m.work.Q, x, p.Len(), backend.Identity) // [rows, hidden]; attention is done with Q
-	m.b.GateAdd(m.work.X, m.work.Q, mod.Part(gate), m.segs)
-}
-
 // finishRows applies the final norm to n rows of x [n, hidden], unless runPass did.
 func (m *Model) finishRows(x *tensor.Dense, n int) *tensor.Dense {
 	if !m.cfg.TimeConditioned {
-		m.Final.Apply(m.b, x, x, n)
+		m.Output.Apply(m.b, x, n, nil)
 	}
 	return x
 }

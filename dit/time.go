@@ -14,22 +14,28 @@ const frequencies = 256
 // noiseEps is the constant of MDLM's log-linear schedule: sigma(t) = -log(1-(1-eps)t).
 const noiseEps = 1e-3
 
-// timestep computes the conditioning vector from a noise level. It runs on the host, because it is
+// Timestep computes the conditioning vector from a noise level. It runs on the host, because it is
 // small and runs once for each new noise level.
-type timestep struct {
+type Timestep struct {
 	In  nn.Linear `weight:"0"` // [cond, 256]
 	Out nn.Linear `weight:"2"` // [cond, cond]
 
 	in, out nn.HostLinear
 }
 
-func (t *timestep) packWeights(l *nn.Loader) {
+// NewTimestep returns the layers without weights, for vectors of cond numbers.
+func NewTimestep(cond int) Timestep {
+	return Timestep{In: nn.NewLinear(frequencies, cond), Out: nn.NewLinear(cond, cond)}
+}
+
+// Load packs the layers.
+func (t *Timestep) Load(l *nn.Loader) {
 	t.in = l.HostLinear(&t.In)
 	t.out = l.HostLinear(&t.Out)
 }
 
-// embedNoise returns mlp(sinusoid(sigma)) [cond], before its activation.
-func (t *timestep) embedNoise(sigma float64) []float32 {
+// Embed returns mlp(sinusoid(sigma)) [cond], before its activation.
+func (t *Timestep) Embed(sigma float64) []float32 {
 	e := make([]float32, frequencies)
 	for i := range frequencies / 2 {
 		// in float32, as the published models compute it
@@ -55,7 +61,7 @@ func (m *Model) beginBatch(b *model.Batch) error {
 		m.times = append(m.times, t)
 	}
 	m.slots = m.mods.AssignSlots(m.slots, m.times, func(t any) []float32 {
-		return m.Sigma.embedNoise(-math.Log1p(-(1 - noiseEps) * t.(float64)))
+		return m.Sigma.Embed(-math.Log1p(-(1 - noiseEps) * t.(float64)))
 	})
 	return nil
 }

@@ -79,6 +79,15 @@ func (m *Layer) Constant(l *nn.Loader, y []float32) [][]float32 {
 // Part returns part i for all conditions in use, [slots, width]: one row for each slot.
 func (m *Layer) Part(i int) *tensor.Dense { return m.tables[i] }
 
+// Modulate applies two parts to x. segs are the rows by slot; nil means that the parts are constant
+// and folded into the norm before.
+func (m *Layer) Modulate(b backend.Backend, x *tensor.Dense, scale, shift int,
+	segs []backend.Segment) {
+	if segs != nil {
+		b.Modulate(x, m.Part(scale), m.Part(shift), segs)
+	}
+}
+
 // partWidth returns the width of a part.
 func (m *Layer) partWidth() int { return m.Weight.Shape[0] / m.parts }
 
@@ -88,6 +97,9 @@ type Table struct {
 	Backend backend.Backend
 	Cond    int      // width of the conditioning vector
 	Layers  []*Layer // layers with the same conditioning vector
+
+	// Plain means that vectors are used as they are, without the activation.
+	Plain bool
 
 	// slots has the slot of each condition by its key.
 	slots map[any]int32
@@ -102,9 +114,21 @@ type Table struct {
 // minSlots is the least number of conditions kept: those of a few batches.
 const minSlots = 64
 
+// LoadLayer loads a layer. With a constant vector [Cond], after its activation, it returns the
+// parts, which the caller folds into norms and projections; without one it packs the layer as one
+// of the table's and returns nil parts.
+func (t *Table) LoadLayer(l *nn.Loader, layer *Layer, constant []float32) [][]float32 {
+	if constant != nil {
+		return layer.Constant(l, constant)
+	}
+	layer.Load(l)
+	t.Layers = append(t.Layers, layer)
+	return make([][]float32, layer.parts)
+}
+
 // AssignSlots writes the slots of conditions to dst. Conditions with equal keys are the same.
 // vector returns the conditioning vector [Cond] of a key's condition, before its activation
-// (swish); it is called for new conditions only.
+// (swish, or none with Plain); it is called for new conditions only.
 func (t *Table) AssignSlots(dst []int32, keys []any, vector func(key any) []float32) []int32 {
 	if len(keys) > t.size {
 		t.resizeTables(len(keys))
@@ -163,7 +187,9 @@ func (t *Table) resizeTables(n int) {
 func (t *Table) fillSlots(slots []int32) {
 	b := t.Backend
 	n := len(slots)
-	b.Activate(t.conditions, n, backend.SiLU) // [n, cond]
+	if !t.Plain {
+		b.Activate(t.conditions, n, backend.SiLU) // [n, cond]
+	}
 	for _, l := range t.Layers {
 		scratch := t.scratch[l.partWidth()]
 		for i := range l.parts {
