@@ -42,6 +42,7 @@ import (
 	_ "unmask/families/encoders"
 	_ "unmask/families/halton"
 	_ "unmask/families/maskgen"
+	_ "unmask/families/pgm"
 	_ "unmask/families/titok"
 	_ "unmask/media/codecs/latents"
 	_ "unmask/media/codecs/vq"

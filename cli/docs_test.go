@@ -312,6 +312,7 @@ func (s small) files() {
 	require.NoError(s.t, os.RemoveAll(s.path("here/amused-512/transformer")))
 	s.copied("amused-512-tiny/transformer", "here/amused-512/transformer")
 	s.halton("here/ImageNet_256_base.pth")
+	s.edited("pgm-text-tiny/pgm_tiny.ckpt", "here/pgm_8_8.ckpt")
 	s.edited("llamagen-tiny/vq_ds16_c2i.pt", "here/vq_ds16_c2i.pt")
 	s.write("here/lines.txt", []byte("a lighthouse\na harbour\n"))
 

@@ -3,8 +3,8 @@
 // Gulcehre, "Beyond autoregression: fast LLMs via self-distillation through time", 2025).
 // Text, bidirectional, rotary positions, adaLN modulation.
 //
-// This file has the network: loading and passes. block.go has its parts, which PGM's network shares,
-// config.go reads config.json, time.go has the noise level's embedding.
+// This file has the network: loading and passes. block.go has its parts, which PGM's network
+// shares, config.go reads config.json, time.go has the noise level's embedding.
 //
 // Checkpoints: jdeschena/sdtt, one revision a student; kuleshov-group/mdlm-owt.
 package dit

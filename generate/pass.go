@@ -179,6 +179,7 @@ func (p *Pool) fillBatch(b *model.Batch, owners []*member) {
 	b.Time = b.Time[:0]
 	b.ReadRows = b.ReadRows[:0]
 	b.Steps = b.Steps[:0]
+	b.LastOpened = b.LastOpened[:0]
 	b.Lengths = p.pass.lengths[:0]
 	b.Conditions = p.pass.conditions[:0]
 	b.Places = p.pass.places[:0]
@@ -201,6 +202,7 @@ func (p *Pool) fillBatch(b *model.Batch, owners []*member) {
 		shadows = shadows || m.step.shadows != nil
 		b.Time = append(b.Time, p.passTime(m))
 		b.Steps = append(b.Steps, model.Progress{N: m.canvasSteps() + 1, Steps: m.maxSteps})
+		b.LastOpened = append(b.LastOpened, m.lastOpened())
 		b.Lengths = append(b.Lengths, used)
 		b.Conditions = append(b.Conditions, m.Condition)
 		b.Places = append(b.Places, m.place)
@@ -228,6 +230,15 @@ func (p *Pool) fillBatch(b *model.Batch, owners []*member) {
 	if b.Cache == nil {
 		b.Places = nil
 	}
+}
+
+// lastOpened returns the position that opened last in the step before, in the sampler's order; -1
+// for none.
+func (m *member) lastOpened() int32 {
+	if len(m.Opened) == 0 {
+		return -1
+	}
+	return int32(m.Opened[len(m.Opened)-1].Position)
 }
 
 // batchLength returns the number of positions of the member in a batch, shadows among them.

@@ -189,6 +189,8 @@ func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, mask
 		Tokens: b.Tokens[:0],
 		Time:   b.Time[:0],
 		Steps:  b.Steps[:0],
+
+		LastOpened: b.LastOpened[:0],
 	}
 	p.pass.owners = p.pass.owners[:0]
 	masked = make([]int, len(candidates))
@@ -196,9 +198,12 @@ func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, mask
 		p.pass.owners = append(p.pass.owners, m)
 		b.Tokens = append(b.Tokens, m.Tokens...)
 		tokens := b.Tokens[i*length:]
+		last := m.lastOpened()
 		for j, position := range c.Positions {
 			tokens[position] = c.Tokens[j]
+			last = int32(position)
 		}
+		b.LastOpened = append(b.LastOpened, last)
 		for position, t := range tokens {
 			if t == p.spec.Mask && position < m.step.visible {
 				b.ReadRows = append(b.ReadRows, int32(i*length+position))

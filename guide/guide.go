@@ -192,6 +192,7 @@ func (g *Guided) setBoth(b *model.Batch) error {
 		Time:        append(d.Time[:0], b.Time...),
 		Kept:        slices.Clone(b.Kept),
 		Shadows:     slices.Clone(b.Shadows),
+		LastOpened:  append(d.LastOpened[:0], b.LastOpened...),
 	}
 	for i := range b.Size {
 		d.Conditions = append(d.Conditions, b.Condition(i))
@@ -216,6 +217,9 @@ func (g *Guided) setBoth(b *model.Batch) error {
 	g.places = d.Places
 	if b.Lengths == nil {
 		d.Lengths = nil
+	}
+	if b.LastOpened == nil {
+		d.LastOpened = nil
 	}
 	if b.Cache == nil {
 		d.Places = nil
@@ -262,6 +266,9 @@ func (g *Guided) addOtherPass(b *model.Batch, i int) (index int32, w float64, er
 	}
 	if len(b.Time) > 0 {
 		d.Time = append(d.Time, b.Time[i])
+	}
+	if b.LastOpened != nil {
+		d.LastOpened = append(d.LastOpened, b.LastOpened[i])
 	}
 	place := 0
 	if b.Cache != nil { // Refiner.NewCache made it with two places for each sequence

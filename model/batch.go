@@ -57,6 +57,10 @@ type Batch struct {
 	// Steps [Size] are the steps of the sequences, on which guidance may depend; nil: there is no
 	// guidance.
 	Steps []Progress
+
+	// LastOpened [Size] are the positions that opened last, -1 where none has or the step before
+	// opened none; nil: as if all were -1. PGM's images depend on it.
+	LastOpened []int32
 }
 
 // Progress is the step that a sequence is at: N, counted from 1, of Steps.
@@ -99,6 +103,9 @@ func (b *Batch) slot(sequence, pos int) int {
 	return -1
 }
 
+// lastOpened returns the position of a sequence that opened last, -1 for none.
+func (b *Batch) lastOpened(sequence int) int { return int(elementOr(b.LastOpened, sequence, -1)) }
+
 // Place returns the index of a sequence in Cache.
 func (b *Batch) Place(sequence int) int { return elementOr(b.Places, sequence, sequence) }
 
@@ -125,6 +132,9 @@ func (b *Batch) Check(s Spec) error {
 		return fmt.Errorf("a batch of %d has %d lengths, want as many", b.Size, len(b.Lengths))
 	case b.Conditions != nil && len(b.Conditions) != b.Size:
 		return fmt.Errorf("a batch of %d has %d conditions, want as many", b.Size, len(b.Conditions))
+	case b.LastOpened != nil && len(b.LastOpened) != b.Size:
+		return fmt.Errorf("a batch of %d has %d positions that opened last, want as many", b.Size,
+			len(b.LastOpened))
 	case b.Places != nil && len(b.Places) != b.Size:
 		return fmt.Errorf("a batch of %d has %d places, want as many", b.Size, len(b.Places))
 	}

@@ -399,6 +399,9 @@ func (q *Pass) Condition(segment int) *Condition {
 	return q.passes.batch.Condition(q.Sequences[segment].Seq)
 }
 
+// LastOpened returns the position of a sequence of the batch that opened last, -1 for none.
+func (q *Pass) LastOpened(sequence int) int { return q.passes.batch.lastOpened(sequence) }
+
 // KV returns the tensors [places, heads, length, headDim] for a layer's keys and values.
 func (q *Pass) KV(layer int) (k, v *tensor.Dense) {
 	p := q.passes

@@ -82,7 +82,7 @@ func TestInfoGainTakesTheBestCandidate(t *testing.T) {
 
 func TestSchedulesSumToTheLength(t *testing.T) {
 	for _, name := range []string{"uniform", "cosine", "arccos", "mage", "amused", "titok", "linear",
-		"llada", "dllm", "rest"} {
+		"llada", "dllm", "rest", "pgm", "pgm-arccos"} {
 		s, err := samplers.ParseSchedule(name)
 		require.NoError(t, err)
 		rapid.Check(t, func(t *rapid.T) {
@@ -101,7 +101,7 @@ func TestSchedulesSumToTheLength(t *testing.T) {
 	}
 	_, err := samplers.ParseSchedule("sudden")
 	require.EqualError(t, err,
-		`samplers: unknown schedule "sudden", want one of amused, arccos, cosine, dllm, dream, floor, late-arccos, linear, llada, mage, omnivoice, rest, titok, uniform`)
+		`samplers: unknown schedule "sudden", want one of amused, arccos, cosine, dllm, dream, floor, late-arccos, linear, llada, mage, omnivoice, pgm, pgm-arccos, rest, titok, uniform`)
 }
 
 func TestScheduleValues(t *testing.T) {
@@ -125,6 +125,12 @@ func TestScheduleValues(t *testing.T) {
 			samplers.Uniform.At(1.5, 8, 32), samplers.Uniform.At(2, 8, 32)})
 	require.Equal(t, int(256*(1-math.Acos(0.25)/(math.Pi/2))), samplers.Arccos.At(8, 32, 256))
 	require.Equal(t, 30, samplers.Arccos.At(30, 32, 31), "n at least")
+	for n, open := range []int{0, 8, 16, 24, 31} { // 32 positions, of which the first is known
+		require.Equal(t, open, samplers.ForPGM.At(float64(n), 4, 31), n)
+	}
+	for n, open := range map[int]int{1: 1, 2: 22, 3: 43, 20: 431, 31: 858, 32: 1024} {
+		require.Equal(t, open, samplers.OpenCount(samplers.PGMArccos, float64(n), 32, 1024), n)
+	}
 	for n, open := range []int{0, 1, 3, 5, 8} { // a share of what is masked, and all that is left
 		require.Equal(t, open, samplers.Dream.At(float64(n), 4, 8), n)
 	}

@@ -178,7 +178,7 @@ func (t timesSchedule) String() string {
 }
 
 var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE, ForAMUSEd, ForTiTok, Linear, LateArccos,
-	LLaDA, DLLM, Dream, Floor, ForOmniVoice, Rest}
+	LLaDA, DLLM, Dream, Floor, ForOmniVoice, Rest, ForPGM, PGMArccos}
 
 // Schedules returns the published schedules.
 func Schedules() []Schedule { return append([]Schedule(nil), schedules...) }

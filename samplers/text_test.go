@@ -206,7 +206,7 @@ func TestSchedulesAreReadBack(t *testing.T) {
 		require.Equal(t, s, again)
 	})
 	for text, want := range map[string]string{
-		"cosin":          `unknown schedule "cosin" (did you mean cosine?), want one of amused, arccos, cosine, dllm, dream, floor, late-arccos, linear, llada, mage, omnivoice, rest, titok, uniform`,
+		"cosin":          `unknown schedule "cosin" (did you mean cosine?), want one of amused, arccos, cosine, dllm, dream, floor, late-arccos, linear, llada, mage, omnivoice, pgm, pgm-arccos, rest, titok, uniform`,
 		"times()":        `time 1 of the schedule is "", want a number`,
 		"times(0.5)":     "the last of 1 times is 0.5, want 0",
 		"times(2,0)":     "time 1 of the schedule is 2, want 0 to less than 1",

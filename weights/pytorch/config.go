@@ -76,7 +76,7 @@ func (c *Checkpoint) deriveConfig(o Options) (object, error) {
 		config = configByAnchor[anchor](sizes, c.Args(), o)
 	}
 	if config == nil {
-		return nil, fmt.Errorf("%w, want one named %q (MAGE), %q (SDTT, MDLM), %q (Halton-MaskGIT), "+
+		return nil, fmt.Errorf("%w, want one named %q (MAGE), %q (SDTT, MDLM, PGM), %q (Halton-MaskGIT), "+
 			"%q (LlamaGen's tokenizer), %q (fairseq's RoBERTa), %q (ESM-C) or %q with the settings of a "+
 			"BERT (GenMol), or a config.json beside it", errUnknown, mageAnchor, sdttAnchor, haltonAnchor,
 			llamagenAnchor, fairseqAnchor, esmcAnchor, bertAnchor)
@@ -149,8 +149,12 @@ func mageConfig(s *weights.Sizes, args object, o Options) object {
 	}
 }
 
-// sdttConfig returns the form of the published SDTT students.
+// sdttConfig returns the form of the published SDTT students, or that of PGM's networks, which have
+// SDTT's anchor too.
 func sdttConfig(s *weights.Sizes, args object, o Options) object {
+	if s.Has("decoder.group_swap.base_embedding") {
+		return pgmConfig(s, args, o)
+	}
 	if constructor, ok := args["config"].(object); ok {
 		args = constructor // as Lightning saves it for MDLM and SDTT
 	}
@@ -193,6 +197,48 @@ func sdttConfig(s *weights.Sizes, args object, o Options) object {
 			"n_heads":     checkHeads(s, "network", width, heads),
 		},
 	}
+}
+
+// pgmConfig has what the tensors of a PGM do not show: of a text's network the settings of its
+// training that change the arithmetic, which Lightning saves with it; of images the grid, which no
+// file has. The published one is of 32 x 32 codes.
+func pgmConfig(s *weights.Sizes, args object, o Options) object {
+	width := s.Dim(sdttAnchor, 2, 1)
+	heads := o.Heads
+	if heads == 0 && s.Has("rotary_emb.inv_freq") {
+		heads = width / (2 * s.Dim("rotary_emb.inv_freq", 1, 0))
+	}
+	config := object{
+		"model_type": "pgm",
+		"n_heads":    checkHeads(s, "network", width, heads),
+	}
+	if s.Has("cls_embed.embedding_table.weight") {
+		config["grid"] = cmp.Or(o.Grid, 32)
+		return config
+	}
+
+	settings, _ := args["config"].(object)
+	part := func(key string) object {
+		inner, _ := settings[key].(object)
+		return inner
+	}
+	model := part("model")
+	length, _ := model["length"].(int64)
+	config["length"] = cmp.Or(int(length), 1024)
+	swap, _ := model["swap"].(object)
+	for _, key := range []string{"pre_query_mode", "query_process_mode", "normalize_mode"} {
+		if value, ok := swap[key]; ok {
+			config[key] = value
+		}
+	}
+	if value, ok := part("algo")["time_conditioning"]; ok {
+		config["time_conditioning"] = value
+	}
+	config["tokenizer"] = "gpt2"
+	if name, ok := part("data")["tokenizer_name_or_path"].(string); ok {
+		config["tokenizer"] = name
+	}
+	return config
 }
 
 // haltonHeads are the heads of the published models by width (Halton-MaskGIT,

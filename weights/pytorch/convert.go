@@ -50,7 +50,7 @@ const (
 // not at all, config.json last.
 //
 // src is a PyTorch checkpoint, or a folder of transformers with config.json and pytorch_model.bin
-// or its shards; weights.CompanionFiles are copied. MAGE, SDTT or MDLM, Halton-MaskGIT,
+// or its shards; weights.CompanionFiles are copied. MAGE, SDTT or MDLM, PGM, Halton-MaskGIT,
 // LlamaGen's tokenizer, fairseq's RoBERTa, ESM-C and GenMol are recognised by their tensors, which
 // also give the sizes; any other checkpoint needs a config.json beside it. The state of an
 // optimiser is left out. Of a file with averaged weights too, Options.Weights says which are taken,
