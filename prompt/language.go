@@ -94,12 +94,15 @@ func (l *Languages) Compile(ctx context.Context, g *Grammar, tokens, endTokens,
 		language.EndPosition--
 	}
 
-	isLast := language.EndPosition == len(tokens)-l.spec.TailCount(tokens)
+	textEnd := len(tokens) - l.spec.TailCount(tokens)
+	isLast := language.EndPosition == textEnd
 	var place *placement
 	if g.avoidsAlone() {
 		place = l.placeFree(isLast, endTokens, cut)
 	} else {
-		place = l.placeEnding(isLast, endTokens, cut)
+		// What is shown may be cut before the tokens that the model has behind every text.
+		mayCut := isLast || language.EndPosition == textEnd-len(l.spec.AfterText)
+		place = l.placeEnding(isLast, mayCut, endTokens, cut)
 		endTokens = place.endTokens
 	}
 	if len(g.Avoid) > 0 {
@@ -116,8 +119,9 @@ func (l *Languages) Compile(ctx context.Context, g *Grammar, tokens, endTokens,
 	return language, endTokens, err
 }
 
-// placeEnding returns where a text stands that ends on the positions it has.
-func (l *Languages) placeEnding(isLast bool, endTokens, cut []int32) *placement {
+// placeEnding returns where a text stands that ends on the positions it has. isLast says that it
+// ends with the sequence, and mayCut that no known text follows.
+func (l *Languages) placeEnding(isLast, mayCut bool, endTokens, cut []int32) *placement {
 	if !isLast {
 		endTokens = nil // known text follows, so nothing may end before it
 	} else if len(endTokens) == 0 {
@@ -131,7 +135,7 @@ func (l *Languages) placeEnding(isLast bool, endTokens, cut []int32) *placement 
 		switch {
 		case !slices.Contains(cut, pad):
 			place.padTokens = append(place.padTokens, pad)
-		case isLast && !slices.Contains(endTokens, pad):
+		case mayCut && !slices.Contains(endTokens, pad):
 			place.endTokens = append(slices.Clip(place.endTokens), pad)
 		}
 	}
