@@ -74,10 +74,13 @@ func (a *Answer) Score() (mean float64) {
 	return mean
 }
 
-// HasDecisionHead reports whether a model was made for questions, as Laya was.
+// HasDecisionHead reports whether a model was made for questions, as Laya and von were.
 func HasDecisionHead(m *unmask.Model) bool {
-	_, ok := m.Denoiser.(*encoders.Laya)
-	return ok
+	switch m.Denoiser.(type) {
+	case *encoders.Laya, *encoders.Von:
+		return true
+	}
+	return false
 }
 
 // asker asks a model questions about one state.
@@ -141,12 +144,15 @@ func Ask(ctx context.Context, m *unmask.Model, state State, questions []Question
 
 // ask fills LogP of all answers, by the network's decision head or by prompts.
 func (a *asker) ask(ctx context.Context) error {
-	if net, ok := a.m.Denoiser.(*encoders.Laya); ok {
+	switch net := a.m.Denoiser.(type) {
+	case *encoders.Laya:
 		return a.askLaya(ctx, net)
+	case *encoders.Von:
+		return a.askVon(ctx, net)
 	}
 	if a.m.Text == nil {
 		return param.Refuse("model", param.Unsupported,
-			"model is a %s, want one of text with a mask token, or Laya", a.m.Info.Architecture)
+			"model is a %s, want one of text with a mask token, Laya or von", a.m.Info.Architecture)
 	}
 	return a.askText(ctx)
 }

@@ -297,12 +297,19 @@ type State struct {
 	// List reports whether the state is a list, such as a conversation: where it is too long for the
 	// network, its beginning is dropped and not its end.
 	List bool
+
+	// value is the JSON value that Text is made of; nil for a text.
+	value json.RawMessage
 }
 
 // ReadState returns the state of a JSON value: a text as it is, anything else as JSON.
 func ReadState(value json.RawMessage) (State, error) {
 	text, err := ValueText(value)
-	return State{Text: text, List: len(value) > 0 && value[0] == '['}, err
+	s := State{Text: text, List: len(value) > 0 && value[0] == '['}
+	if len(value) > 0 && value[0] != '"' && string(value) != "null" {
+		s.value = value
+	}
+	return s, err
 }
 
 // jsonTemplate writes a value as Python's json.dumps does, with non-ASCII text as it is. Networks

@@ -67,4 +67,4 @@ func (s *Source) writeAll(out io.Writer) error {
 }
 
 // decisive are the endings of files that outputs depend on, beside the tokenizer's.
-var decisive = []string{".json", ".safetensors", ".pth", ".pt", ".jinja"}
+var decisive = []string{".json", ".safetensors", ".pth", ".pt", ".ckpt", ".jinja"}

@@ -19,6 +19,7 @@ import (
 	"unmask/param"
 	"unmask/weights"
 	"unmask/weights/gguf"
+	"unmask/weights/pytorch"
 )
 
 // Options say how a model is loaded.
@@ -66,7 +67,8 @@ type Source struct {
 
 // Open opens a model: a directory with config.json and model.safetensors or its shards; the
 // directory of a diffusers pipeline, where Config is model_index.json and Set the transformer's;
-// one with a checkpoint of ESM-C or GenMol; or a GGUF file, whose name ends in .gguf.
+// one with a checkpoint of ESM-C or GenMol, or with von's option_marker.pt; or a GGUF file, whose
+// name ends in .gguf.
 func Open(dir string) (*Source, error) {
 	if gguf.IsFileName(dir) {
 		return openGGUF(dir)
@@ -90,11 +92,17 @@ func Open(dir string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := weights.Open(networkDir)
+	src := &Source{Name: dir, Config: config, Files: files, dir: networkDir}
+	if exists(files, weights.MarkerFile) {
+		// What config.json would be is derived too, and not needed.
+		src.Set, _, src.Notes, err = pytorch.OpenSet(filepath.Join(networkDir, weights.MarkerFile))
+	} else {
+		src.Set, err = weights.Open(networkDir)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &Source{Name: dir, Config: config, Set: set, Files: files, dir: networkDir}, nil
+	return src, nil
 }
 
 func openGGUF(name string) (*Source, error) {

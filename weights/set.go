@@ -64,6 +64,10 @@ var CompanionFiles = append([]string{"generation_config.json", "tokenizer.json",
 // the first ones of ESM-C (biohub/esmc-300m-2024-12, esmc-600m-2024-12), and GenMol's.
 var CheckpointPatterns = []string{"data/weights/esmc_*.pth", "model_v[0-9].ckpt"}
 
+// MarkerFile has all weights of von's networks for typed questions. What is in a model.safetensors
+// beside it only gives the authors' class its form.
+const MarkerFile = "option_marker.pt"
+
 // ModulesFile is the list of what sentence-transformers does with a text, one module after another.
 const ModulesFile = "modules.json"
 

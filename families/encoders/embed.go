@@ -45,18 +45,24 @@ func (e *embedding) packTables(m *Model, l *nn.Loader) {
 
 // embedRows writes the embeddings of p's rows to work.X [rows, hidden].
 func (m *Model) embedRows(p *model.Pass) {
+	m.embedTokens(p.Tokens, p)
+}
+
+// embedTokens is embedRows for some tokens. p may be nil for a network whose embeddings depend on
+// tokens alone.
+func (m *Model) embedTokens(tokens []int32, p *model.Pass) {
 	e := &m.embedding
 	c := &m.cfg
 	b := m.b
-	n := p.Len()
+	n := len(tokens)
 	x := m.work.X // [rows, embedding], which is the network's width unless embeddings are widened
 	if c.Widened {
 		m.narrow = backend.Grow(b, m.narrow, n, c.Embed)
 		x = m.narrow
 	}
-	b.Gather(x, e.words, p.Tokens)
+	b.Gather(x, e.words, tokens)
 	if c.TokenDropout {
-		b.AddScaled(x, e.words, p.Tokens, e.rowExcesses(p)) // x *= 1 + excess
+		b.AddScaled(x, e.words, tokens, e.rowExcesses(p)) // x *= 1 + excess
 	}
 	if e.position != nil {
 		b.AddRows(x, e.position, p.Pos)

@@ -94,6 +94,9 @@ type Model struct {
 
 	// laya is the head for typed questions, and nil where there is none.
 	laya *layaHead
+
+	// von is von's, and nil where there is none.
+	von *vonHead
 }
 
 // uncachedModel is a Model without partial passes, for ESM-2 and DPLM with token dropout: each of
@@ -214,6 +217,10 @@ func newBlock(c Config, i int) block {
 // loadModel loads a checkpoint as the kind of model that its head makes it: one that fills masks,
 // one that embeds texts, or one that answers typed questions.
 func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
+	src, err := renameVon(src)
+	if err != nil {
+		return nil, err
+	}
 	c, set, err := readConfig(src)
 	if err != nil {
 		return nil, err
@@ -224,7 +231,14 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	m := New(c)
 	var laya *Laya
+	var von *Von
 	ignore := c.family.unused
+	if isVon(src) {
+		if von, err = newVon(src, m, set); err != nil {
+			return nil, err
+		}
+		ignore = append(slices.Clone(ignore), vonTensors)
+	}
 	if isLaya(src) {
 		if laya, err = newLaya(src, m, set); err != nil {
 			return nil, err
@@ -282,6 +296,13 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		loaded.Info.Architecture = "laya"
 		loaded.Info.Parameters = model.Parameters(src.Set.Names(), src.Set)
 		loaded.Info.Unused = nil
+	case von != nil:
+		loaded.Denoiser = von
+		loaded.Kind = model.KindVectors
+		loaded.Info.Architecture = "von"
+		loaded.Info.Parameters = model.Parameters(src.Set.Names(), src.Set)
+		loaded.Info.Unused = nil
+		loaded.Info.Notes = append(loaded.Info.Notes, von.describe())
 	case c.Headless:
 		loaded.Denoiser = headlessModel{m}
 		loaded.Kind = model.KindVectors
@@ -302,6 +323,9 @@ func (m *Model) packWeights(o model.Options) error {
 	}
 	m.Final.Load(l)
 	caches := slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}}, c.Layers)
+	if m.von != nil {
+		m.von.packWeights(l)
+	}
 	if m.laya != nil {
 		m.laya.packWeights(l)
 		caches = append(caches, m.laya.cacheShapes()...)
@@ -474,6 +498,17 @@ func (m *Model) finishRows(x *tensor.Dense, n int) *tensor.Dense {
 //
 //	x = norm1(x + out(attention(x)));  x = norm2(x + mlp(x))
 func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
+	keep := p.RowsToRead(i == len(m.layers)-1 && m.laya == nil)
+	m.computeBlock(i, p.Len(), func() int {
+		p = p.Attend(m.b, &m.layers[i], &m.work, i, keep)
+		return p.Len()
+	})
+	return p
+}
+
+// computeBlock computes a block over so many rows of work.X. attend computes attention, from
+// work.QKV to work.H, and returns how many rows are left.
+func (m *Model) computeBlock(i, rows int, attend func() (left int)) {
 	w := &m.work
 	b := m.b
 	blk := m.blockAt(i)
@@ -481,36 +516,34 @@ func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
 
 	input := w.X
 	if preNorm && blk.Norm1.Weight.Shape != nil { // ModernBERT's first block has no norm
-		blk.Norm1.Apply(b, w.H, w.X, p.Len()) // [rows, hidden]
+		blk.Norm1.Apply(b, w.H, w.X, rows) // [rows, hidden]
 		input = w.H
 	}
-	blk.qkv.Apply(b, w.QKV, input, p.Len()) // [rows, 3*hidden]
+	blk.qkv.Apply(b, w.QKV, input, rows) // [rows, 3*hidden]
 	if m.cfg.QKNorm {
-		m.thirds.norm(b, w, 0, &blk.QNorm, p.Len())
-		m.thirds.norm(b, w, 1, &blk.KNorm, p.Len())
+		m.thirds.norm(b, w, 0, &blk.QNorm, rows)
+		m.thirds.norm(b, w, 1, &blk.KNorm, rows)
 	}
-	keep := p.RowsToRead(i == len(m.layers)-1 && m.laya == nil)
-	p = p.Attend(b, &m.layers[i], w, i, keep) // w.H [rows, hidden]
-	if p.Len() == 0 {
-		return p
+	n := attend() // w.H [n, hidden]
+	if n == 0 {
+		return
 	}
-	blk.Out.AddTo(b, w.X, w.H, p.Len()) // [rows, hidden]
+	blk.Out.AddTo(b, w.X, w.H, n) // [rows, hidden]
 
 	input = w.X
 	if preNorm {
-		blk.Norm2.Apply(b, w.H, w.X, p.Len()) // [rows, hidden]
+		blk.Norm2.Apply(b, w.H, w.X, n) // [rows, hidden]
 		input = w.H
 	} else {
-		blk.Norm1.Apply(b, w.X, w.X, p.Len()) // [rows, hidden]
+		blk.Norm1.Apply(b, w.X, w.X, n) // [n, hidden]
 	}
 	if m.cfg.Gated {
-		blk.mlp.Inner(b, w.Inner, input, p.Len(), m.cfg.Activation) // [rows, mlp]
+		blk.mlp.Inner(b, w.Inner, input, n, m.cfg.Activation) // [rows, mlp]
 	} else {
-		blk.Up.Apply(b, w.Inner, input, p.Len(), m.cfg.Activation) // [rows, mlp]
+		blk.Up.Apply(b, w.Inner, input, n, m.cfg.Activation) // [rows, mlp]
 	}
-	blk.Down.AddTo(b, w.X, w.Inner, p.Len()) // [rows, hidden]
+	blk.Down.AddTo(b, w.X, w.Inner, n) // [rows, hidden]
 	if !preNorm {
-		blk.Norm2.Apply(b, w.X, w.X, p.Len()) // [rows, hidden]
+		blk.Norm2.Apply(b, w.X, w.X, n) // [rows, hidden]
 	}
-	return p
 }

@@ -172,6 +172,26 @@ func TestPullCheckpoint(t *testing.T) {
 	require.ErrorContains(t, err, "has no model.safetensors, but "+file)
 }
 
+// Von's weights are in a file of their own, and what its folder has as model.safetensors is not
+// fetched.
+func TestPullVon(t *testing.T) {
+	h := newHub(t)
+	h.trees[commitA] = map[string]string{"config.json": "{}", "model.safetensors": "seed",
+		"option_marker.pt": "weights", "marker_calibration.json": "{}", "tokenizer.json": "{}"}
+	c := h.client(t)
+	dir, err := c.PullModel(t.Context(), repo, "", nil)
+	require.NoError(t, err)
+	have, _, err := listFiles(dir)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"config.json", "marker_calibration.json", "option_marker.pt",
+		"tokenizer.json"}, have)
+	offline := *c
+	offline.Offline = true
+	again, err := offline.PullModel(t.Context(), repo, "", nil)
+	require.NoError(t, err)
+	require.Equal(t, dir, again)
+}
+
 // Of a split GGUF file every part is fetched, whichever of them is named.
 func TestPullPartsOfAFile(t *testing.T) {
 	h := newHub(t)

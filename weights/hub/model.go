@@ -20,8 +20,9 @@ import (
 // modelFiles are the files of a model beside its weights; those that are there are fetched.
 var modelFiles = append([]string{
 	"config.json", "preprocessor_config.json", "scheduler_config.json",
-	// Laya's, which has no config.json
-	layaConfig, "encoder/config.json", "tokenizer/tokenizer.json", "tokenizer/tokenizer_config.json",
+	// Laya's, which has no config.json, and von's
+	layaConfig, "marker_calibration.json", "encoder/config.json",
+	"tokenizer/tokenizer.json", "tokenizer/tokenizer_config.json",
 	"tokenizer/special_tokens_map.json",
 	// the adapter with which Nemotron-Labs-Diffusion drafts
 	"linear_spec_lora/adapter_config.json", "linear_spec_lora/adapter_model.safetensors",
@@ -171,6 +172,9 @@ var modulePath = regexp.MustCompile(`^[0-9]+_[A-Za-z0-9_]*$`)
 // findWeights returns the file in folder that has the weights or names their parts, "" if there is
 // none.
 func findWeights(files []string, folder string) string {
+	if name := path.Join(folder, weights.MarkerFile); slices.Contains(files, name) {
+		return name
+	}
 	for _, name := range weights.ModelFiles {
 		name = path.Join(folder, name)
 		if slices.Contains(files, name) {
