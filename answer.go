@@ -80,8 +80,8 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 
 	a.promptFrom = len(spec.BeforeText)
 	if r.Prompt != "" {
-		before, _ := m.Text.Begin("", false, !r.hasSuffix())
-		a.promptFrom += len(before)
+		beginTokens, _ := m.Text.Begin("", false, !r.hasSuffix())
+		a.promptFrom += len(beginTokens)
 	}
 
 	if r.Messages != nil {
@@ -114,16 +114,16 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 
 // maskedSpan returns the first masked position of tokens and the one after the last; both are the
 // length where nothing is masked.
-func maskedSpan(tokens []int32, mask int32) (from, to int) {
-	from = slices.Index(tokens, mask)
-	if from < 0 {
+func maskedSpan(tokens []int32, mask int32) (start, end int) {
+	start = slices.Index(tokens, mask)
+	if start < 0 {
 		return len(tokens), len(tokens)
 	}
-	to = len(tokens)
-	for tokens[to-1] != mask {
-		to--
+	end = len(tokens)
+	for tokens[end-1] != mask {
+		end--
 	}
-	return from, to
+	return start, end
 }
 
 // Write makes the text that a request asks for, and returns what is shown of it. After ctx is
@@ -184,7 +184,7 @@ type Rendered struct {
 
 // Render returns what is shown of a sequence's tokens.
 func (a *Answer) Render(tokens []int32) *Rendered {
-	grown := len(tokens) - a.startLength
+	grown := len(tokens) - a.startLength // behind From, so that all ends move with it
 	s := &Rendered{Finish: "length", To: a.To + grown, answer: a, tokens: tokens}
 	until := a.Until + grown
 	if s.To-a.From < a.maxHole || a.isWhole {
@@ -219,10 +219,10 @@ func (a *Answer) Render(tokens []int32) *Rendered {
 	return s
 }
 
-// findEndToken returns the first filled position before `to` of a token that ends the text, -1 if
+// findEndToken returns the first filled position before `end` of a token that ends the text, -1 if
 // there is none.
-func (a *Answer) findEndToken(tokens []int32, to int) int {
-	for position := a.From; position < to; position++ {
+func (a *Answer) findEndToken(tokens []int32, end int) int {
+	for position := a.From; position < end; position++ {
 		if slices.Contains(a.EndTokens, tokens[position]) {
 			return position
 		}
@@ -286,25 +286,25 @@ func partialSuffix(text string, markers []string) int {
 	return longest
 }
 
-// SplitCalls divides a text, or the beginning of one that is not done, into the content before its
-// calls of functions and the calls.
-func (a *Answer) SplitCalls(text string, done bool) (content string, calls []chat.Call) {
+// SplitCalls divides a text, or the beginning of one that is not complete, into the content before
+// its calls of functions and the calls.
+func (a *Answer) SplitCalls(text string, complete bool) (content string, calls []chat.Call) {
 	if a.Calls == nil {
 		return text, nil
 	}
 	content, calls = a.Calls.SplitCalls(text)
-	if !done && len(calls) == 0 {
+	if !complete && len(calls) == 0 {
 		// The end may be the beginning of a call's mark, which must not be sent as content.
 		content = content[:len(content)-partialSuffix(content, []string{a.Calls.BeforeName})]
 	}
 	return content, calls
 }
 
-// trimPartialRune returns the largest position up to `to` before which the filled tokens are whole
-// runes: a token may end within a character.
-func (a *Answer) trimPartialRune(tokens []int32, to int) int {
+// trimPartialRune returns the largest position up to `end` before which the filled tokens are whole
+// runes: a token may end within a character, and half of one must not be sent.
+func (a *Answer) trimPartialRune(tokens []int32, end int) int {
 	var tail []byte
-	for position := to; position > a.From && len(tail) < utf8.UTFMax; position-- {
+	for position := end; position > a.From && len(tail) < utf8.UTFMax; position-- {
 		piece, ok := a.text.Token(tokens[position-1])
 		if !ok {
 			break
@@ -317,16 +317,16 @@ func (a *Answer) trimPartialRune(tokens []int32, to int) int {
 		runeStart--
 	}
 	if runeStart < 0 || utf8.FullRune(tail[runeStart:]) {
-		return to
+		return end
 	}
 	// The partial rune begins in an earlier token, or in this one.
 	partialBytes := len(tail) - runeStart
-	for to > a.From && partialBytes > 0 {
-		piece, _ := a.text.Token(tokens[to-1])
+	for end > a.From && partialBytes > 0 {
+		piece, _ := a.text.Token(tokens[end-1])
 		partialBytes -= len(piece)
-		to--
+		end--
 	}
-	return to
+	return end
 }
 
 // Pieces divides the text into one string for each position from the answer's Show on.
@@ -404,12 +404,12 @@ func (s *Rendered) tokenBytes() []string {
 // lastOfCharacter returns the last of the pieces from i on that together spell what their tokens
 // do, i itself or one that ends a spread character; -1 if there is none near.
 func (s *Rendered) lastOfCharacter(i int) int {
-	shown := ""
+	rendered := ""
 	raw := ""
 	for last := i; last < min(i+utf8.UTFMax, len(s.pieces)); last++ {
-		shown += s.pieces[last]
+		rendered += s.pieces[last]
 		raw += s.rawToken(last)
-		if shown == raw {
+		if rendered == raw {
 			return last
 		}
 	}
@@ -430,8 +430,8 @@ func (s *Rendered) Count() int {
 		if token.Position < s.answer.From || token.Position >= s.To {
 			continue
 		}
-		text, known := s.answer.text.Token(token.ID)
-		if text != "" || !known {
+		text, isToken := s.answer.text.Token(token.ID)
+		if text != "" || !isToken {
 			count++
 		}
 	}

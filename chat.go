@@ -78,8 +78,8 @@ func (m *Model) messageTokens(r *Request) (tokens, endTokens []int32, err error)
 	// that nobody had, so this is refused and not only noted.
 	withoutCalls, hasCalls := withoutToolCalls(r.Messages)
 	if hasCalls {
-		same, err := c.EncodeJSON(withoutCalls, options)
-		if err == nil && slices.Equal(tokens, same) {
+		tokensWithoutCalls, err := c.EncodeJSON(withoutCalls, options)
+		if err == nil && slices.Equal(tokens, tokensWithoutCalls) {
 			return nil, nil, param.Refuse("messages", param.Unsupported,
 				"messages have tool_calls, want none: the model's chat template leaves them out")
 		}
@@ -88,7 +88,7 @@ func (m *Model) messageTokens(r *Request) (tokens, endTokens []int32, err error)
 }
 
 // withoutToolCalls returns messages without their calls of tools, and whether there were any.
-func withoutToolCalls(messages []byte) (rest []byte, hasCalls bool) {
+func withoutToolCalls(messages []byte) (stripped []byte, hasCalls bool) {
 	var list []map[string]json.RawMessage
 	if json.Unmarshal(messages, &list) != nil {
 		return messages, false
@@ -100,8 +100,8 @@ func withoutToolCalls(messages []byte) (rest []byte, hasCalls bool) {
 		}
 		delete(message, "tool_calls")
 	}
-	rest, err := json.Marshal(list)
-	return rest, hasCalls && err == nil
+	stripped, err := json.Marshal(list)
+	return stripped, hasCalls && err == nil
 }
 
 // TemplateNote returns a note about what the model's chat template drops of conversations, of which
@@ -130,13 +130,13 @@ func (m *Model) TemplateNote(conversations ...[]byte) string {
 }
 
 // TokensWithAnswer returns the tokens of what r begins with (Prompt, Messages, Tokens or nothing)
-// followed by an answer, for package likelihood: the answer is tokens[from:to]. It is given as ids
-// or, where they are nil, as text. Nothing is a prompt without text. Positions behind the answer
-// are masked, if the model has sequences of one length only. A prompt and its answer are tokenized
-// together, unless that would change the prompt's own tokens; blanks at the prompt's end belong to
-// the answer. An answer to messages is tokenized alone.
+// followed by an answer, for package likelihood: the answer is tokens[start:end]. It is given as
+// ids or, where they are nil, as text. Nothing is a prompt without text. Positions behind the
+// answer are masked, if the model has sequences of one length only. A prompt and its answer are
+// tokenized together, unless that would change the prompt's own tokens; blanks at the prompt's end
+// belong to the answer. An answer to messages is tokenized alone.
 func (m *Model) TokensWithAnswer(r Request, answer string, ids []int32) (tokens []int32,
-	from, to int, err error) {
+	start, end int, err error) {
 	t := m.Text
 	if t == nil {
 		return nil, 0, 0, param.Refuse("answer", param.Unsupported, "the model makes no text")
@@ -145,18 +145,18 @@ func (m *Model) TokensWithAnswer(r Request, answer string, ids []int32) (tokens 
 		return nil, 0, 0, err
 	}
 
-	known := r.Tokens
+	prefix := r.Tokens
 	var last []int32
 	switch {
 	case r.Messages != nil:
-		known, _, err = m.messageTokens(&r)
+		prefix, _, err = m.messageTokens(&r)
 	case r.Tokens == nil:
 		// Blanks at its end are part of the answer's first token, as in the harnesses of LLaDA, Dream
 		// and dLLM.
 		text := strings.TrimRightFunc(r.Prompt, unicode.IsSpace)
 		answer = r.Prompt[len(text):] + answer
 		r.Prompt = text
-		known, err = t.Begin(text, r.Special, true)
+		prefix, err = t.Begin(text, r.Special, true)
 		err = param.WithName("prompt", err)
 		last = t.Last()
 	}
@@ -164,36 +164,36 @@ func (m *Model) TokensWithAnswer(r Request, answer string, ids []int32) (tokens 
 		return nil, 0, 0, err
 	}
 	if ids == nil {
-		ids, err = t.After(known, r.Prompt, r.Special, answer)
+		ids, err = t.After(prefix, r.Prompt, r.Special, answer)
 		if err != nil {
 			return nil, 0, 0, param.WithName("answer", err)
 		}
 	}
 
-	most := t.MaxLength() - len(known) - len(last)
-	if len(ids) == 0 || len(ids) > most {
+	room := t.MaxLength() - len(prefix) - len(last)
+	if len(ids) == 0 || len(ids) > room {
 		refusal := &param.Error{
 			Name:   "answer",
 			Found:  fmt.Sprintf("%d tokens", len(ids)),
-			Want:   fmt.Sprintf("1 to %d", most),
+			Want:   fmt.Sprintf("1 to %d", room),
 			Reason: param.TooLong,
 		}
-		if most < 1 {
-			refusal.Want = fmt.Sprintf("a prompt of fewer than %d", len(known)+most)
+		if room < 1 {
+			refusal.Want = fmt.Sprintf("a prompt of fewer than %d", len(prefix)+room)
 		}
 		return nil, 0, 0, refusal
 	}
 
 	masksBehind := 0
 	if m.Spec().Fixed {
-		masksBehind = most - len(ids)
+		masksBehind = room - len(ids)
 	}
-	from = len(known)
-	tokens = t.Surround(slices.Concat(known, ids), masksBehind, last)
+	start = len(prefix)
+	tokens = t.Surround(slices.Concat(prefix, ids), masksBehind, last)
 	if r.Messages != nil {
 		tokens = t.WithoutSurroundings(tokens)
 	} else {
-		from += len(m.Spec().BeforeText)
+		start += len(m.Spec().BeforeText)
 	}
-	return tokens, from, from + len(ids), nil
+	return tokens, start, start + len(ids), nil
 }

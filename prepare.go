@@ -210,12 +210,12 @@ func (m *Model) setGrowth(q *generate.Request, r *Request) {
 	if m.Text == nil || r.Infill != "" || r.isWhole(spec) || !m.mayGrow(r) {
 		return
 	}
-	from, to := maskedSpan(q.Known, spec.Mask)
+	start, end := maskedSpan(q.Known, spec.Mask)
 	tail := spec.TailCount(q.Known)
-	if from == to || to != len(q.Known)-tail { // something is known behind the answer
+	if start == end || end != len(q.Known)-tail { // something is known behind the answer
 		return
 	}
-	longest := min(from+m.answerBound(r)+tail, spec.Length())
+	longest := min(start+m.answerBound(r)+tail, spec.Length())
 	if longest <= len(q.Known) {
 		return
 	}
@@ -481,20 +481,20 @@ func (m *Model) textTokens(r *Request) (tokens, endTokens []int32, err error) {
 		return r.Tokens, nil, nil
 	}
 
-	known, endTokens, field, err := m.beforeHole(r)
+	prefix, endTokens, field, err := m.beforeHole(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	known, after, err := r.afterHole(t, known, field)
+	prefix, suffix, err := r.afterHole(t, prefix, field)
 	if err != nil {
 		return nil, nil, err
 	}
-	tail := m.Spec().TailBehind(slices.Concat(known, after))
-	after = slices.Concat(after, tail)
+	tail := m.Spec().TailBehind(slices.Concat(prefix, suffix))
+	suffix = slices.Concat(suffix, tail)
 
 	room := prompt.Room{
 		Field:  field,
-		Taken:  len(known) + len(after),
+		Taken:  len(prefix) + len(suffix),
 		Length: r.Length,
 		Fill:   r.MaxTokens,
 	}
@@ -515,7 +515,7 @@ func (m *Model) textTokens(r *Request) (tokens, endTokens []int32, err error) {
 	if m.Spec().Growth != nil && r.hasSuffix() { // the model finds the length
 		masks = min(masks, prompt.GrowingHole)
 	}
-	tokens = t.Surround(known, masks, after)
+	tokens = t.Surround(prefix, masks, suffix)
 	if r.Messages != nil {
 		tokens = t.WithoutSurroundings(tokens)
 	}
@@ -544,38 +544,38 @@ func (r *Request) isWhole(spec model.Spec) bool {
 
 // beforeHole returns the tokens before the positions to fill, those that end the text, and the
 // field of the request that gives the former.
-func (m *Model) beforeHole(r *Request) (known, endTokens []int32, field string, err error) {
+func (m *Model) beforeHole(r *Request) (prefix, endTokens []int32, field string, err error) {
 	switch {
 	case r.Messages != nil:
-		known, endTokens, err = m.messageTokens(r)
-		return known, endTokens, "messages", err
+		prefix, endTokens, err = m.messageTokens(r)
+		return prefix, endTokens, "messages", err
 	case r.Tokens != nil:
 		return r.Tokens, nil, "tokens", nil
 	case r.Prompt != "" || r.hasSuffix():
-		known, err = m.Text.Begin(r.Prompt, r.Special, !r.hasSuffix())
-		return known, nil, "prompt", param.WithName("prompt", err)
+		prefix, err = m.Text.Begin(r.Prompt, r.Special, !r.hasSuffix())
+		return prefix, nil, "prompt", param.WithName("prompt", err)
 	}
 	return nil, nil, "length", nil
 }
 
 // afterHole returns the tokens around the positions to fill: those before, with what the
 // tokenizer's files put after a prompt, and those after.
-func (r *Request) afterHole(t *prompt.Text, known []int32, field string) (before, after []int32,
+func (r *Request) afterHole(t *prompt.Text, prefix []int32, field string) (prefixWithLast, suffix []int32,
 	err error) {
-	after = r.SuffixTokens
-	if after == nil {
-		after, err = t.Encoder(r.Special)(r.Suffix)
+	suffix = r.SuffixTokens
+	if suffix == nil {
+		suffix, err = t.Encoder(r.Special)(r.Suffix)
 		if err != nil {
 			return nil, nil, param.WithName("suffix", err)
 		}
 	}
 	if field != "prompt" {
-		return known, after, nil
+		return prefix, suffix, nil
 	}
 	if r.hasSuffix() && r.SuffixTokens == nil {
-		return known, append(after, t.Last()...), nil
+		return prefix, append(suffix, t.Last()...), nil
 	}
-	return append(known, t.Last()...), after, nil
+	return append(prefix, t.Last()...), suffix, nil
 }
 
 // setConditions sets the classes and encoded prompts of prepared requests. Prompts of neighbours
@@ -630,7 +630,7 @@ func (r *Request) checkSubject(m *Model, isGuided bool) error {
 	}
 	subjects := []struct {
 		isTaken           bool
-		name, found, want string
+		name, value, want string
 	}{
 		{spec.Classes > 0, "class", r.Class, "none: the model has no classes"},
 		{m.Text != nil || spec.Prompt, "prompt", r.Prompt, noPrompt},
@@ -638,10 +638,10 @@ func (r *Request) checkSubject(m *Model, isGuided bool) error {
 		{isGuided, "negative", r.Negative, "none without guidance"},
 	}
 	for _, subject := range subjects {
-		if !subject.isTaken && subject.found != "" {
+		if !subject.isTaken && subject.value != "" {
 			return &param.Error{
 				Name:   subject.name,
-				Found:  param.Quote(subject.found),
+				Found:  param.Quote(subject.value),
 				Want:   subject.want,
 				Reason: param.Unsupported,
 			}

@@ -240,13 +240,13 @@ func (r *Request) decode(data []byte) error {
 		overrides[p.Name] = text
 	}
 
-	rest, err := json.Marshal(fields)
+	plainFields, err := json.Marshal(fields)
 	if err != nil {
 		return err
 	}
 	plain := plainRequest(*r)
 	plain.Overrides = overrides
-	if err := jsonline.DecodeStrict(rest, &plain); err != nil {
+	if err := jsonline.DecodeStrict(plainFields, &plain); err != nil {
 		return err
 	}
 	*r = Request(plain)
@@ -369,14 +369,14 @@ func (m *Model) Identity(r *Request, q *generate.Request) map[string]string {
 	c.Regex = ""
 	c.Choice = nil
 	data, err := json.Marshal(c)
-	var rest map[string]json.RawMessage
+	var constraints map[string]json.RawMessage
 	if err == nil {
-		err = json.Unmarshal(data, &rest)
+		err = json.Unmarshal(data, &constraints)
 	}
 	if err != nil {
 		panic(err) // Prepare has refused what cannot be written
 	}
-	for name, value := range rest {
+	for name, value := range constraints {
 		s[name] = string(value)
 	}
 	return s
@@ -457,8 +457,8 @@ func (l *RequestList) hashInputs() string {
 		r.Prompt = ""
 		r.Infill = ""
 		r.Seed = 0
-		if rest := InputOf(r); string(rest) != "{}" {
-			fmt.Fprintf(hash, " %s", rest)
+		if extra := InputOf(r); string(extra) != "{}" {
+			fmt.Fprintf(hash, " %s", extra)
 		}
 		fmt.Fprintln(hash)
 	}

@@ -384,11 +384,11 @@ func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
 	}
 
 	return model.VisitGroups(net.Spec(), tokens, func(group []int) error {
-		done, err := a.Turn.Acquire(ctx, a.m.Denoiser)
+		release, err := a.Turn.Acquire(ctx, a.m.Denoiser)
 		if err != nil {
 			return err
 		}
-		defer done()
+		defer release()
 
 		results, err := net.Answer(ctx, model.Pick(prompts, group))
 		for i, result := range results {

@@ -112,11 +112,11 @@ func (a *asker) encodeLetters(n int) ([][]int32, error) {
 		short.Prompt = ""
 	}
 	for i := len(a.letters); i < n; i++ {
-		tokens, from, to, err := a.m.TokensWithAnswer(short, a.afterPrompt(letter(i)), nil)
+		tokens, start, end, err := a.m.TokensWithAnswer(short, a.afterPrompt(letter(i)), nil)
 		if err != nil {
 			return nil, err
 		}
-		a.letters = append(a.letters, slices.Clone(tokens[from:to]))
+		a.letters = append(a.letters, slices.Clone(tokens[start:end]))
 	}
 	return a.letters[:n:n], nil
 }
@@ -242,11 +242,11 @@ func (s *sharedState) join(short encoded) (whole encoded, ok bool) {
 		!slices.Equal(short.tokens[:n], s.endHead) {
 		return whole, false
 	}
-	more := len(s.head) - n
+	shift := len(s.head) - n
 	return encoded{
 		tokens:    slices.Concat(s.head, short.tokens[n:]),
-		from:      short.from + more,
-		to:        short.to + more,
+		from:      short.from + shift,
+		to:        short.to + shift,
 		textBytes: short.textBytes,
 	}, true
 }

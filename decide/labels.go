@@ -95,8 +95,8 @@ func (q *Query) check(spec model.Spec) (singleTokens bool, err error) {
 
 	singleTokens = spec.Causal != model.NextToken
 	for i, label := range q.Labels {
-		repeated := slices.ContainsFunc(q.Labels[:i], func(other []int32) bool {
-			return slices.Equal(other, label)
+		repeated := slices.ContainsFunc(q.Labels[:i], func(earlier []int32) bool {
+			return slices.Equal(earlier, label)
 		})
 		invalid := slices.ContainsFunc(label, func(t int32) bool {
 			return t < 0 || int(t) >= spec.Outcomes || t == spec.Mask
@@ -122,11 +122,11 @@ func (q *Query) check(spec model.Spec) (singleTokens bool, err error) {
 func (q *Query) scoreByChain(ctx context.Context, d model.Denoiser, turn model.Turn,
 	scores *LabelScores) error {
 	for i, label := range q.Labels {
-		after := q.Tokens[q.Position+1:]
+		tokensAfter := q.Tokens[q.Position+1:]
 		if d.Spec().Fixed {
-			after = q.Tokens[q.Position+len(label):]
+			tokensAfter = q.Tokens[q.Position+len(label):]
 		}
-		tokens := slices.Concat(q.Tokens[:q.Position], label, after)
+		tokens := slices.Concat(q.Tokens[:q.Position], label, tokensAfter)
 		end := q.Position + len(label)
 		estimate, err := likelihood.Measure(ctx, d, tokens, q.Position, end,
 			likelihood.Options{Method: likelihood.LeftToRight, Turn: turn})
@@ -171,11 +171,11 @@ func (r *reader) readQueries(ctx context.Context, indexes []int) error {
 // indexes: row b.ReadRows[i] is the mask of the i-th of them. Without indexes it only fills the
 // cache.
 func (r *reader) readPass(ctx context.Context, b *model.Batch, rows []int32, indexes []int) error {
-	done, err := r.turn.Acquire(ctx, r.d)
+	release, err := r.turn.Acquire(ctx, r.d)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer release()
 
 	var marginals model.Marginals
 	if rows == nil {
@@ -240,14 +240,14 @@ func (r *reader) readAfterPrefix(ctx context.Context, indexes []int, n int) erro
 	}
 	cache := r.d.(model.Refiner).NewCache(1, longest)
 
-	// refine computes the rows from `from` on, with the keys and values of the earlier ones.
-	refine := func(tokens []int32, from, read int, indexes []int) error {
+	// refine computes the rows from firstRow on, with the keys and values of the earlier ones.
+	refine := func(tokens []int32, firstRow, read int, indexes []int) error {
 		b := model.NewRaggedBatch(r.d.Spec(), [][]int32{tokens})
 		b.Cache = cache
 		b.CacheReused = true
 		b.ReadRows = []int32{int32(read)}
 		var rows []int32
-		for row := from; row < len(tokens); row++ {
+		for row := firstRow; row < len(tokens); row++ {
 			rows = append(rows, int32(row))
 		}
 		return r.readPass(ctx, b, rows, indexes)

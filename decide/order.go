@@ -35,17 +35,17 @@ type OrderEffect struct {
 // those of o.Calibration.
 func MeasureOrder(ctx context.Context, m *unmask.Model, list []KnownQuestion, o Options) (
 	effect OrderEffect, err error) {
-	var inOrder, reversed, both []LabelledAnswer
+	var inOrder, reversed, averaged []LabelledAnswer
 	n := float64(max(len(list), 1))
-	for _, known := range list {
-		first, err := askOne(ctx, m, known.State, known.Question, o)
+	for _, answered := range list {
+		first, err := askOne(ctx, m, answered.State, answered.Question, o)
 		if err != nil {
 			return effect, err
 		}
-		turned := known.Question
+		turned := answered.Question
 		turned.Options = slices.Clone(turned.Options)
 		slices.Reverse(turned.Options)
-		second, err := askOne(ctx, m, known.State, turned, o)
+		second, err := askOne(ctx, m, answered.State, turned, o)
 		if err != nil {
 			return effect, err
 		}
@@ -59,14 +59,14 @@ func MeasureOrder(ctx context.Context, m *unmask.Model, list []KnownQuestion, o 
 		if largest(first) != largest(second) {
 			effect.Moved += 1 / n
 		}
-		inOrder = append(inOrder, known.label(first))
-		reversed = append(reversed, known.label(second))
-		both = append(both, known.label(mean))
+		inOrder = append(inOrder, answered.label(first))
+		reversed = append(reversed, answered.label(second))
+		averaged = append(averaged, answered.label(mean))
 	}
 	effect.Questions = len(list)
 	effect.InOrder = MeasureQuality(inOrder, 1)
 	effect.Reversed = MeasureQuality(reversed, 1)
-	effect.Both = MeasureQuality(both, 1)
+	effect.Both = MeasureQuality(averaged, 1)
 	return effect, nil
 }
 

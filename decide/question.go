@@ -61,9 +61,9 @@ type Question struct {
 	Options []Option
 }
 
-// optionBounds returns the least and the most options of a question, ok is false for a kind that
-// does not exist.
-func (q *Question) optionBounds() (least, most int, ok bool) {
+// optionBounds returns the smallest and the largest number of options of a question; ok is false
+// for a kind that does not exist.
+func (q *Question) optionBounds() (fewest, largest int, ok bool) {
 	switch q.Kind {
 	case Boolean:
 		if q.Options == nil {
@@ -80,7 +80,7 @@ func (q *Question) optionBounds() (least, most int, ok bool) {
 
 // Check returns an error for a question that cannot be asked.
 func (q *Question) Check() error {
-	least, most, ok := q.optionBounds()
+	fewest, largest, ok := q.optionBounds()
 	if !ok {
 		return &param.Error{
 			Name:  "type",
@@ -88,11 +88,11 @@ func (q *Question) Check() error {
 			Want:  "boolean, choice or score",
 		}
 	}
-	if n := len(q.Options); n < least || n > most {
+	if n := len(q.Options); n < fewest || n > largest {
 		return &param.Error{
 			Name:  "options",
 			Found: fmt.Sprint(n),
-			Want:  fmt.Sprintf("%d to %d of them", least, most),
+			Want:  fmt.Sprintf("%d to %d of them", fewest, largest),
 		}
 	}
 
@@ -399,16 +399,16 @@ func (q *Question) RightOption(value json.RawMessage) (int, error) {
 		_ = json.Unmarshal(value, &name) // true and false are not texts: name stays as it is
 	}
 	for i := range q.optionTexts() {
-		found := false
+		isNamed := false
 		switch q.Kind {
 		case Boolean:
-			found = name == booleanOptions[i].Label
+			isNamed = name == booleanOptions[i].Label
 		case Choice:
-			found = name == q.Options[i].Label
+			isNamed = name == q.Options[i].Label
 		case Score:
-			found = name == strconv.Itoa(i)
+			isNamed = name == strconv.Itoa(i)
 		}
-		if found {
+		if isNamed {
 			return i, nil
 		}
 	}

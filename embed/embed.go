@@ -216,7 +216,7 @@ func (e *Embedder) WrapTokens(ids []int32, o Options) (*Text, error) {
 }
 
 // pooledRows returns the rows that a text's vector is made of: from, and the one after the last.
-func (e *Embedder) pooledRows(t *Text, o Options) (from, to int) {
+func (e *Embedder) pooledRows(t *Text, o Options) (start, end int) {
 	if o.PerToken || e.folder.ownTokensOnly {
 		return t.from, t.to
 	}
@@ -235,8 +235,8 @@ func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]floa
 	err := model.VisitGroups(e.model.Spec(), tokens, func(group []int) error {
 		b := model.NewRaggedBatch(e.model.Spec(), model.Pick(tokens, group))
 		for i, index := range group {
-			from, to := e.pooledRows(list[index], o)
-			for p := from; p < to; p++ {
+			start, end := e.pooledRows(list[index], o)
+			for p := start; p < end; p++ {
 				b.ReadRows = append(b.ReadRows, int32(i*b.Length+p))
 			}
 		}
@@ -251,14 +251,14 @@ func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]floa
 		}
 
 		for _, index := range group {
-			from, to := e.pooledRows(list[index], o)
-			textStates := states[:(to-from)*width]
+			start, end := e.pooledRows(list[index], o)
+			textStates := states[:(end-start)*width]
 			states = states[len(textStates):]
 			if o.PerToken {
 				vectors[index] = textStates
 				continue
 			}
-			vectors[index], err = e.poolVector(textStates, width, from, o)
+			vectors[index], err = e.poolVector(textStates, width, start, o)
 			if err != nil {
 				return err
 			}
@@ -272,11 +272,11 @@ func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]floa
 // [rows, width].
 func (e *Embedder) computeStates(ctx context.Context, b *model.Batch, o Options) (states []float32,
 	width int, err error) {
-	done, err := o.Turn.Acquire(ctx, e.model.Denoiser)
+	release, err := o.Turn.Acquire(ctx, e.model.Denoiser)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer done()
+	defer release()
 	marginals, err := e.model.Forward(ctx, b)
 	if err != nil {
 		return nil, 0, err

@@ -74,7 +74,7 @@ func (f *folder) readFiles(files fs.FS, width int) error {
 		Type string
 		Path string
 	}
-	if found, err := readJSON(files, "modules.json", &modules); !found || err != nil {
+	if exists, err := readJSON(files, "modules.json", &modules); !exists || err != nil {
 		return err
 	}
 	if len(modules) > maxModules {
@@ -124,7 +124,7 @@ func readValues(files fs.FS, name string) *model.Values {
 }
 
 // readJSON reads a file of JSON, and reports false if there is none.
-func readJSON(files fs.FS, name string, value any) (found bool, err error) {
+func readJSON(files fs.FS, name string, value any) (exists bool, err error) {
 	data, err := model.ReadFile(files, name, tokenizers.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -224,12 +224,12 @@ func (f *folder) readPooling(files fs.FS, dir string) error {
 
 // readDense reads a matrix for vectors of a width, and returns the width after it.
 func (f *folder) readDense(files fs.FS, dir string, width int) (int, error) {
-	if known, ok := f.dense[path.Clean(dir)]; ok {
-		if len(known.weight) != known.rows*width {
+	if loaded, ok := f.dense[path.Clean(dir)]; ok {
+		if len(loaded.weight) != loaded.rows*width {
 			return 0, noMatrix(dir, width)
 		}
-		f.layers = append(f.layers, known)
-		return known.rows, nil
+		f.layers = append(f.layers, loaded)
+		return loaded.rows, nil
 	}
 	v := readValues(files, path.Join(dir, "config.json"))
 	v.RequireValues(map[string]any{
@@ -282,7 +282,7 @@ func noMatrix(dir string, width int) error {
 }
 
 // surroundingTokens returns the tokens that stand before and after every text.
-func surroundingTokens(t tokenizers.Tokenizer, spec model.Spec) (before, after []int32) {
+func surroundingTokens(t tokenizers.Tokenizer, spec model.Spec) (prefix, suffix []int32) {
 	if spec.SpecialCount() > 0 {
 		return spec.BeforeText, spec.AfterText
 	}

@@ -13,7 +13,7 @@ import (
 // nowhere in before + w + after, except for matches that lie wholly in before or in after: these
 // texts are there already, and no w could change them. A text is any bytes: what is no UTF-8
 // matches nothing.
-func Avoid(expressions []string, before, after string, budget *Budget) (*DFA, error) {
+func Avoid(expressions []string, textBefore, textAfter string, budget *Budget) (*DFA, error) {
 	refuse := func(why string) error {
 		return &param.Error{
 			Name:  "avoid",
@@ -38,11 +38,12 @@ func Avoid(expressions []string, before, after string, budget *Budget) (*DFA, er
 	if d.accept[d.start] {
 		return nil, refuse("it matches the empty text")
 	}
-	if err := budget.Spend(d.States() * (len(before) + len(after))); err != nil {
+	// Each state is followed through all of the texts around w.
+	if err := budget.Spend(d.States() * (len(textBefore) + len(textAfter))); err != nil {
 		return nil, err
 	}
 
-	withMatch, err := d.textsWithMatch(before, after, budget)
+	withMatch, err := d.textsWithMatch(textBefore, textAfter, budget)
 	if err != nil {
 		return nil, err
 	}
@@ -71,24 +72,24 @@ func anyBytes(budget *Budget) (*DFA, error) {
 // It has a copy of d, in the state that d is in, which is entered by the first byte of w that d
 // reads. The copy begins before w where d read an end of before. None of d's accepting states
 // counts before that byte, because such a match would lie in before.
-func (d *DFA) textsWithMatch(before, after string, budget *Budget) (*DFA, error) {
+func (d *DFA) textsWithMatch(textBefore, textAfter string, budget *Budget) (*DFA, error) {
 	b := NewBuilder(budget)
-	from := b.AddState()
+	source := b.AddState()
 	early := b.AddState() // bytes of w before the match
 	late := b.AddState()  // bytes of w after the match
-	to := b.AddState()
+	target := b.AddState()
 	b.AddRange(early, early, 0, 255)
 	b.AddRange(late, late, 0, 255)
-	b.AddEmpty(from, early)
-	b.AddEmpty(late, to)
+	b.AddEmpty(source, early)
+	b.AddEmpty(late, target)
 
 	base := int32(len(b.states))
 	for range d.States() {
 		b.AddState()
 	}
-	addEdges := func(from, s int32) {
+	addEdges := func(state, s int32) { // those of d's state s, to a state of b
 		for _, e := range d.Out(s) {
-			b.AddRange(from, base+e.To, e.Lo, e.Hi)
+			b.AddRange(state, base+e.To, e.Lo, e.Hi)
 		}
 	}
 	for s := range int32(d.States()) {
@@ -99,18 +100,18 @@ func (d *DFA) textsWithMatch(before, after string, budget *Budget) (*DFA, error)
 		if d.accept[s] {
 			b.AddEmpty(base+s, late)
 		}
-		if d.acceptsWithin(s, after) {
-			b.AddEmpty(base+s, to)
+		if d.acceptsWithin(s, textAfter) {
+			b.AddEmpty(base+s, target)
 		}
 	}
 	addEdges(early, d.start)
-	for _, s := range d.statesAfter(before) {
-		addEdges(from, s)
-		if d.acceptsWithin(s, after) {
-			b.AddEmpty(from, to)
+	for _, s := range d.statesAfter(textBefore) {
+		addEdges(source, s)
+		if d.acceptsWithin(s, textAfter) {
+			b.AddEmpty(source, target)
 		}
 	}
-	return b.Build(from, to)
+	return b.Build(source, target)
 }
 
 // acceptsWithin reports whether d, in state s, accepts after a byte or more of a text.

@@ -15,6 +15,8 @@ type Edge struct {
 }
 
 // spareStates is how many times more states a nondeterministic automaton may have than its result.
+// Most become one with others; an automaton that has even more is refused before it is made
+// deterministic, which takes far more time and memory than building it.
 const spareStates = 8
 
 // Builder is a nondeterministic automaton that grows state by state. The methods that add a part
@@ -71,42 +73,42 @@ func (b *Builder) hasRoom(edges int) bool {
 }
 
 // AddRange adds an edge that reads one byte of lo to hi.
-func (b *Builder) AddRange(from, to int32, lo, hi byte) {
+func (b *Builder) AddRange(source, target int32, lo, hi byte) {
 	if !b.hasRoom(len(b.edges)) {
 		return
 	}
-	s := &b.states[from]
-	b.edges = append(b.edges, linkedEdge{Edge{lo, hi, to}, s.edge})
+	s := &b.states[source]
+	b.edges = append(b.edges, linkedEdge{Edge{lo, hi, target}, s.edge})
 	s.edge = int32(len(b.edges))
 }
 
 // AddEmpty adds an edge that reads nothing.
-func (b *Builder) AddEmpty(from, to int32) {
+func (b *Builder) AddEmpty(source, target int32) {
 	if !b.hasRoom(len(b.empty)) {
 		return
 	}
-	s := &b.states[from]
-	b.empty = append(b.empty, linkedJump{to, s.empty})
+	s := &b.states[source]
+	b.empty = append(b.empty, linkedJump{target, s.empty})
 	s.empty = int32(len(b.empty))
 }
 
 // AddText adds a path that reads a text, and returns its end.
-func (b *Builder) AddText(from int32, text string) int32 {
+func (b *Builder) AddText(source int32, text string) int32 {
 	for i := 0; i < len(text) && !b.full; i++ {
 		next := b.AddState()
-		b.AddRange(from, next, text[i], text[i])
-		from = next
+		b.AddRange(source, next, text[i], text[i])
+		source = next
 	}
-	return from
+	return source
 }
 
 // Embed adds a copy of d between two states.
-func (b *Builder) Embed(from, to int32, d *DFA) {
+func (b *Builder) Embed(source, target int32, d *DFA) {
 	if len(b.states)+d.States() > spareStates*b.limit {
 		b.full = true
 		return
 	}
-	base := int32(len(b.states))
+	base := int32(len(b.states)) // state s of d becomes base+s
 	b.states = slices.Grow(b.states, d.States())
 	b.edges = slices.Grow(b.edges, len(d.edges))
 	for s := range int32(d.States()) {
@@ -115,11 +117,11 @@ func (b *Builder) Embed(from, to int32, d *DFA) {
 			b.AddRange(base+s, base+e.To, e.Lo, e.Hi)
 		}
 		if d.accept[s] {
-			b.AddEmpty(base+s, to)
+			b.AddEmpty(base+s, target)
 		}
 	}
 	if d.States() > 0 {
-		b.AddEmpty(from, base+d.start)
+		b.AddEmpty(source, base+d.start)
 	}
 }
 

@@ -3,12 +3,12 @@ package grammar
 // Choices returns the automaton of a list of texts.
 func Choices(texts []string, budget *Budget) (*DFA, error) {
 	b := NewBuilder(budget)
-	from := b.AddState()
-	to := b.AddState()
+	source := b.AddState()
+	target := b.AddState()
 	for _, t := range texts {
-		b.AddEmpty(b.AddText(from, t), to)
+		b.AddEmpty(b.AddText(source, t), target)
 	}
-	return b.Build(from, to)
+	return b.Build(source, target)
 }
 
 // endMark ends a text in an automaton that remembers which it was; it is no byte of UTF-8.
@@ -23,10 +23,10 @@ func LabelledChoices(texts []string, spaced bool, budget *Budget) (d *DFA, label
 	err error) {
 
 	b := NewBuilder(budget)
-	from := b.AddState()
-	to := b.AddState()
+	source := b.AddState()
+	target := b.AddState()
 	for i, t := range texts {
-		end := b.AddText(from, t)
+		end := b.AddText(source, t)
 		if spaced {
 			b.AddRange(end, end, ' ', ' ')
 			b.AddRange(end, end, '\n', '\n')
@@ -34,9 +34,9 @@ func LabelledChoices(texts []string, spaced bool, budget *Budget) (d *DFA, label
 		// A mark with the index follows each text. Without it, all ends would be one state of the minimal
 		// automaton.
 		mark := string([]byte{endMark, byte(i >> 16), byte(i >> 8), byte(i)})
-		b.AddEmpty(b.AddText(end, mark), to)
+		b.AddEmpty(b.AddText(end, mark), target)
 	}
-	marked, err := b.Build(from, to)
+	marked, err := b.Build(source, target)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,7 +66,8 @@ func (d *DFA) removeMarks() (out *DFA, labels []int32) {
 	return out, labels
 }
 
-// readMark returns the index whose bytes lead from a state to the end.
+// readMark returns the index whose bytes lead from a state to the end. Of a text that is listed
+// twice it is the first: the edges of a state are sorted.
 func (d *DFA) readMark(s int32) int32 {
 	index := int32(0)
 	for !d.accept[s] {

@@ -223,14 +223,14 @@ func mix(x uint64) uint64 {
 func (m *composition) vectorAfter(g *group, vector int32, c byte) int32 {
 	symbol := m.symbol[c]
 	slot := int(vector)*m.symbolCount + int(symbol)
-	if known := g.memo[slot]; known != 0 {
-		return known - 2
+	if memoized := g.memo[slot]; memoized != 0 {
+		return memoized - 2
 	}
-	from := g.vectors[vector]
+	source := g.vectors[vector]
 	next := m.statesAfter(symbol)
-	m.work += len(from)
+	m.work += len(source)
 	arrivals := m.vector[:0]
-	for _, a := range from {
+	for _, a := range source {
 		if s := next[a.state]; s >= 0 {
 			arrivals = append(arrivals, arrival{a.index, s})
 		}
@@ -288,18 +288,18 @@ func (m *composition) tooLarge() error {
 func (m *composition) refineClasses(g *group, number int32) error {
 	classes := map[vectorClass]int32{}
 	refine := func(token, vector int32) {
-		from := m.class[token]
+		source := m.class[token]
 		latest := &g.latest[vector]
-		if latest.from != from {
-			k := vectorClass{vector, from}
+		if latest.from != source {
+			k := vectorClass{vector, source}
 			id, ok := classes[k]
 			if !ok {
 				id = int32(len(m.refined))
-				m.refined = append(m.refined, refinedClass{from, number, vector})
+				m.refined = append(m.refined, refinedClass{source, number, vector})
 				m.bytes += 64
 				classes[k] = id
 			}
-			*latest = effect{from, id}
+			*latest = effect{source, id}
 		}
 		m.class[token] = latest.to
 	}

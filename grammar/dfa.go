@@ -83,6 +83,8 @@ func (d *DFA) ListTexts(limit int) (texts []string, ok bool) {
 func Intersect(a, b *DFA, budget *Budget) (*DFA, error) { return product(a, b, budget, false) }
 
 // Subtract returns the texts of a that are not in b, within the states and the work of a budget.
+// There is no complement of one automaton: which texts it is taken from must be said, those of all
+// bytes or those in UTF-8.
 func Subtract(a, b *DFA, budget *Budget) (*DFA, error) { return product(a, b, budget, true) }
 
 // pairWork is the work on a pair of states, beside that on its edges.
@@ -97,7 +99,9 @@ func product(a, b *DFA, budget *Budget, subtract bool) (*DFA, error) {
 		}
 		return &DFA{first: []int32{0}}, nil
 	}
-	type pair struct{ a, b int32 } // b is -1 after b refused a byte
+	// With subtract, a pair goes on after b refused a byte, as nothing b has can follow: then its b is
+	// -1. Without it, such a pair leads nowhere and is left out.
+	type pair struct{ a, b int32 }
 	start := pair{a.start, b.start}
 	ids := map[pair]int32{start: 0}
 	pairs := []pair{start}
@@ -131,7 +135,7 @@ func product(a, b *DFA, budget *Budget, subtract bool) (*DFA, error) {
 			return nil, err
 		}
 		for _, e := range edgesA {
-			overlay(e, edgesB, func(lo, hi byte, to int32) { addEdge(lo, hi, pair{e.To, to}) })
+			overlay(e, edgesB, func(lo, hi byte, target int32) { addEdge(lo, hi, pair{e.To, target}) })
 		}
 		out.first = append(out.first, int32(len(out.edges)))
 	}
@@ -140,9 +144,9 @@ func product(a, b *DFA, budget *Budget, subtract bool) (*DFA, error) {
 
 // overlay divides the bytes of e where other edges, which are in order, begin and end. It calls add
 // with each piece and the other edge's state, -1 for none.
-func overlay(e Edge, others []Edge, add func(lo, hi byte, to int32)) {
+func overlay(e Edge, dividers []Edge, add func(lo, hi byte, target int32)) {
 	lo := int(e.Lo)
-	for _, f := range others {
+	for _, f := range dividers {
 		if int(f.Hi) < lo || f.Lo > e.Hi {
 			continue
 		}
@@ -163,11 +167,11 @@ func overlay(e Edge, others []Edge, add func(lo, hi byte, to int32)) {
 // them.
 func (d *DFA) WithTrailingSpace() *DFA {
 	b := NewBuilder(nil)
-	from := b.AddState()
-	to := b.AddState()
-	b.Embed(from, to, d)
-	b.AddRange(to, to, ' ', ' ')
-	b.AddRange(to, to, '\n', '\n')
-	out, _ := b.Build(from, to) // without a budget there is no error
+	source := b.AddState()
+	target := b.AddState()
+	b.Embed(source, target, d)
+	b.AddRange(target, target, ' ', ' ')
+	b.AddRange(target, target, '\n', '\n')
+	out, _ := b.Build(source, target) // without a budget there is no error
 	return out
 }

@@ -42,12 +42,12 @@ func (p *ecmaParser) readRune() rune {
 func (p *ecmaParser) rewrite() (string, error) {
 	inClass := false
 	for p.rest != "" {
-		before := p.rest
+		unread := p.rest
 		switch {
 		case p.skipPrefix(`\`):
 			text, ok := p.rewriteEscape(inClass)
 			if !ok {
-				return "", fmt.Errorf("%.8s is not read", before)
+				return "", fmt.Errorf("%.8s is not read", unread)
 			}
 			p.out.WriteString(text)
 		case inClass && p.skipPrefix("["):
@@ -62,9 +62,9 @@ func (p *ecmaParser) rewrite() (string, error) {
 			// (?:...) and (?<name>...), but no look-around
 			name, named := strings.CutPrefix(p.rest, "<")
 			if named && strings.IndexAny(name, "=!") == 0 || !named && !p.skipPrefix(":") {
-				return "", fmt.Errorf("%.4s is not read", before)
+				return "", fmt.Errorf("%.4s is not read", unread)
 			}
-			p.out.WriteString(strings.TrimSuffix(before, p.rest))
+			p.out.WriteString(strings.TrimSuffix(unread, p.rest))
 		default:
 			r := p.readRune()
 			inClass = r != ']' && (inClass || r == '[')
@@ -119,7 +119,7 @@ func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 
 // readCodePoint reads a code point after \x, of two digits, or \u: in braces, of four digits, or of
 // two surrogates.
-func (p *ecmaParser) readCodePoint(after rune) (rune, bool) {
+func (p *ecmaParser) readCodePoint(kind rune) (rune, bool) {
 	readHex := func(n int) (rune, bool) {
 		if len(p.rest) < n {
 			return 0, false
@@ -128,7 +128,7 @@ func (p *ecmaParser) readCodePoint(after rune) (rune, bool) {
 		p.rest = p.rest[n:]
 		return rune(x), err == nil && x <= utf8.MaxRune
 	}
-	if after == 'x' {
+	if kind == 'x' {
 		return readHex(2)
 	}
 	if p.skipPrefix("{") {
@@ -136,13 +136,13 @@ func (p *ecmaParser) readCodePoint(after rune) (rune, bool) {
 		return x, ok && p.skipPrefix("}")
 	}
 	x, ok := readHex(4)
-	before := p.rest
+	unread := p.rest
 	if p.skipPrefix(`\u`) {
 		low, isHex := readHex(4)
 		if pair := utf16.DecodeRune(x, low); isHex && pair != utf8.RuneError {
 			return pair, ok
 		}
-		p.rest = before // another character, which is no low surrogate
+		p.rest = unread // another character, which is no low surrogate
 	}
 	return x, ok
 }

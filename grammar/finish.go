@@ -11,7 +11,7 @@ import (
 func (m *composition) result() (*Tokens, error) {
 	accept, end := m.addEnd()
 	padSet := m.addPads(end)
-	far := distances(accept, predecessors(len(accept), func(s int32, edge func(to int32)) {
+	far := distances(accept, predecessors(len(accept), func(s int32, edge func(target int32)) {
 		for _, e := range m.out[s] {
 			edge(e.To)
 		}
@@ -86,11 +86,11 @@ func (m *composition) addEnd() (accept []bool, end int32) {
 		}
 		accept[s] = accept[s] && m.o.MayTruncate
 	}
-	var after []TokenEdge
+	var edgesAfterEnd []TokenEdge
 	if len(m.o.FillTokens) > 0 {
-		after = []TokenEdge{{m.setID(m.classesOfSpecial(m.o.FillTokens)), end}}
+		edgesAfterEnd = []TokenEdge{{m.setID(m.classesOfSpecial(m.o.FillTokens)), end}}
 	}
-	m.out = append(m.out, after)
+	m.out = append(m.out, edgesAfterEnd)
 	return append(accept, true), end
 }
 

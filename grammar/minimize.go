@@ -7,8 +7,8 @@ import (
 
 // predecessors returns, as a function, the states with an edge to each of n states. out calls its
 // function for the states to which a state's edges lead.
-func predecessors(n int, out func(s int32, edge func(to int32))) func(t int32) []int32 {
-	// Counting sort: after both loops, the predecessors of t are from[begin[t]:begin[t+1]].
+func predecessors(n int, out func(s int32, edge func(target int32))) func(t int32) []int32 {
+	// Counting sort: after both loops, the predecessors of t are list[begin[t]:begin[t+1]].
 	begin := make([]int32, n+2)
 	for s := range int32(n) {
 		out(s, func(t int32) { begin[t+2]++ })
@@ -16,19 +16,20 @@ func predecessors(n int, out func(s int32, edge func(to int32))) func(t int32) [
 	for t := range n {
 		begin[t+2] += begin[t+1]
 	}
-	from := make([]int32, begin[n+1])
+	list := make([]int32, begin[n+1])
 	for s := range int32(n) {
 		out(s, func(t int32) {
-			from[begin[t+1]] = s
+			list[begin[t+1]] = s
 			begin[t+1]++
 		})
 	}
-	return func(t int32) []int32 { return from[begin[t]:begin[t+1]] }
+	return func(t int32) []int32 { return list[begin[t]:begin[t+1]] }
 }
 
-// distances returns the number of edges from each state to an accepting one, -1 for none. before
-// returns the states with an edge to a state.
-func distances(accept []bool, before func(t int32) []int32) []int32 {
+// distances returns the number of edges from each state to an accepting one, -1 for none: a search
+// in breadth, from the accepting states backwards. sourcesOf returns the states with an edge to a
+// state.
+func distances(accept []bool, sourcesOf func(t int32) []int32) []int32 {
 	far := slices.Repeat([]int32{-1}, len(accept))
 	var queue []int32
 	for s, a := range accept {
@@ -38,7 +39,7 @@ func distances(accept []bool, before func(t int32) []int32) []int32 {
 		}
 	}
 	for ; len(queue) > 0; queue = queue[1:] {
-		for _, s := range before(queue[0]) {
+		for _, s := range sourcesOf(queue[0]) {
 			if far[s] < 0 {
 				far[s] = far[queue[0]] + 1
 				queue = append(queue, s)
@@ -84,7 +85,7 @@ func (d *DFA) Minimize() *DFA {
 		class:  make([]int32, n),
 		marked: slices.Repeat([]bool{true}, n),
 	}
-	m.before = predecessors(n, func(s int32, edge func(to int32)) {
+	m.before = predecessors(n, func(s int32, edge func(target int32)) {
 		for _, e := range d.Out(s) {
 			edge(e.To)
 		}
@@ -93,13 +94,13 @@ func (d *DFA) Minimize() *DFA {
 	if n == 0 || m.far[d.start] < 0 {
 		return &DFA{first: []int32{0}}
 	}
-	var all []int32
+	var live []int32
 	for s, far := range m.far {
 		if far >= 0 {
-			all = append(all, int32(s))
+			live = append(live, int32(s))
 		}
 	}
-	m.addClass(len(all), "", all)
+	m.addClass(len(live), "", live)
 	m.queue = []int32{0}
 	for len(m.queue) > 0 {
 		c := m.queue[len(m.queue)-1]
@@ -109,9 +110,9 @@ func (d *DFA) Minimize() *DFA {
 	return m.result()
 }
 
-func (m *minimizer) addClass(size int, known string, changed []int32) {
+func (m *minimizer) addClass(size int, knownKey string, changed []int32) {
 	m.size = append(m.size, size)
-	m.known = append(m.known, known)
+	m.known = append(m.known, knownKey)
 	m.changed = append(m.changed, changed)
 }
 

@@ -82,13 +82,13 @@ func compileRegexp(re *syntax.Regexp, search bool, budget *Budget) (*DFA, error)
 // buildProgram returns the automaton of a compiled expression. Each instruction becomes a state.
 func buildProgram(prog *syntax.Prog, budget *Budget) (*DFA, error) {
 	b := NewBuilder(budget)
-	from := b.AddState()
-	to := b.AddState()
+	source := b.AddState()
+	target := b.AddState()
 	base := b.AddState()
 	for range prog.Inst[1:] {
 		b.AddState()
 	}
-	b.AddEmpty(from, base+int32(prog.Start))
+	b.AddEmpty(source, base+int32(prog.Start))
 
 	var begins, ends []stateEdge // anchors
 	for i := range prog.Inst {
@@ -107,7 +107,7 @@ func buildProgram(prog *syntax.Prog, budget *Budget) (*DFA, error) {
 				ends = append(ends, edge)
 			}
 		case syntax.InstMatch:
-			b.AddEmpty(edge.from, to)
+			b.AddEmpty(edge.from, target)
 		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
 			ranges := runeRanges(inst)
 			for k := 0; k < len(ranges); k += 2 {
@@ -116,9 +116,9 @@ func buildProgram(prog *syntax.Prog, budget *Budget) (*DFA, error) {
 		}
 	}
 	if !b.full && len(begins)+len(ends) > 0 {
-		b.addAnchors(from, to, begins, ends)
+		b.addAnchors(source, target, begins, ends)
 	}
-	return b.Build(from, to)
+	return b.Build(source, target)
 }
 
 // findOperator returns the first part of an expression with one of some operators, nil if none has.
@@ -169,10 +169,10 @@ func runeRanges(inst *syntax.Inst) []rune {
 type stateEdge struct{ from, to int32 }
 
 // addAnchors turns anchors of the beginning and of the end of a text into edges that read nothing
-// and can always be taken. No edge leads to from, and none leads away from to. So what follows an
-// anchor of the beginning follows from, if the anchor is reached from there without reading, and
-// likewise at the end. In the empty text both hold.
-func (b *Builder) addAnchors(from, to int32, begins, ends []stateEdge) {
+// and can always be taken. No edge leads to source, and none leads away from target. So what
+// follows an anchor of the beginning follows source, if the anchor is reached from there without
+// reading, and likewise at the end. In the empty text both hold.
+func (b *Builder) addAnchors(source, target int32, begins, ends []stateEdge) {
 	var empty []stateEdge
 	for s := range b.states {
 		for k := b.states[s].empty; k > 0; k = b.empty[k-1].previous {
@@ -184,32 +184,33 @@ func (b *Builder) addAnchors(from, to int32, begins, ends []stateEdge) {
 		backwards = append(backwards, stateEdge{e.to, e.from})
 	}
 	n := len(b.states)
-	fromBegin := edgeCounts(n, from, slices.Concat(empty, begins))
-	fromEnd := edgeCounts(n, to, backwards)
-	inEmptyText := edgeCounts(n, from, slices.Concat(empty, begins, ends))
+	// An anchor holds where only edges that read nothing, and anchors of its kind, lead to it.
+	fromBegin := edgeCounts(n, source, slices.Concat(empty, begins))
+	fromEnd := edgeCounts(n, target, backwards)
+	inEmptyText := edgeCounts(n, source, slices.Concat(empty, begins, ends))
 	for _, e := range begins {
 		if fromBegin[e.from] >= 0 {
-			b.AddEmpty(from, e.to)
+			b.AddEmpty(source, e.to)
 		}
 	}
 	for _, e := range ends {
 		if fromEnd[e.to] >= 0 {
-			b.AddEmpty(e.from, to)
+			b.AddEmpty(e.from, target)
 		}
 	}
-	if inEmptyText[to] >= 0 {
-		b.AddEmpty(from, to)
+	if inEmptyText[target] >= 0 {
+		b.AddEmpty(source, target)
 	}
 }
 
 // edgeCounts returns how many of the edges lead to each of n states from one, -1 for none.
-func edgeCounts(n int, from int32, edges []stateEdge) []int32 {
+func edgeCounts(n int, source int32, edges []stateEdge) []int32 {
 	next := make([][]int32, n)
 	for _, e := range edges {
 		next[e.from] = append(next[e.from], e.to)
 	}
 	start := make([]bool, n)
-	start[from] = true
+	start[source] = true
 	return distances(start, func(s int32) []int32 { return next[s] })
 }
 
@@ -264,13 +265,15 @@ func removeEmpty(re *syntax.Regexp) (part *syntax.Regexp, matchesEmpty bool) {
 }
 
 // AddAnyRune adds a way that reads one character in UTF-8.
-func (b *Builder) AddAnyRune(from, to int32) { b.AddRunes(from, to, 0, unicode.MaxRune) }
+func (b *Builder) AddAnyRune(source, target int32) {
+	b.AddRunes(source, target, 0, unicode.MaxRune)
+}
 
 // AddRunes adds a way that reads one character of lo to hi, in UTF-8. Surrogates are no characters.
-func (b *Builder) AddRunes(from, to int32, lo, hi rune) {
+func (b *Builder) AddRunes(source, target int32, lo, hi rune) {
 	const firstSurrogate, lastSurrogate = 0xd800, 0xdfff
 	if lo < firstSurrogate && hi >= firstSurrogate {
-		b.AddRunes(from, to, lo, firstSurrogate-1)
+		b.AddRunes(source, target, lo, firstSurrogate-1)
 		lo = firstSurrogate
 	}
 	if lo >= firstSurrogate && lo <= lastSurrogate {
@@ -278,7 +281,7 @@ func (b *Builder) AddRunes(from, to int32, lo, hi rune) {
 	}
 	for _, longest := range []rune{0x7f, 0x7ff, 0xffff} { // the last characters of a length in bytes
 		if lo <= longest && longest < hi {
-			b.AddRunes(from, to, lo, longest)
+			b.AddRunes(source, target, lo, longest)
 			lo = longest + 1
 		}
 	}
@@ -286,7 +289,7 @@ func (b *Builder) AddRunes(from, to int32, lo, hi rune) {
 		return
 	}
 	if hi < utf8.RuneSelf {
-		b.AddRange(from, to, byte(lo), byte(hi))
+		b.AddRange(source, target, byte(lo), byte(hi))
 		return
 	}
 
@@ -297,13 +300,13 @@ func (b *Builder) AddRunes(from, to int32, lo, hi rune) {
 			continue
 		}
 		if lo&mask != 0 {
-			b.AddRunes(from, to, lo, lo|mask)
-			b.AddRunes(from, to, (lo|mask)+1, hi)
+			b.AddRunes(source, target, lo, lo|mask)
+			b.AddRunes(source, target, (lo|mask)+1, hi)
 			return
 		}
 		if hi&mask != mask {
-			b.AddRunes(from, to, lo, hi&^mask-1)
-			b.AddRunes(from, to, hi&^mask, hi)
+			b.AddRunes(source, target, lo, hi&^mask-1)
+			b.AddRunes(source, target, hi&^mask, hi)
 			return
 		}
 	}
@@ -312,8 +315,8 @@ func (b *Builder) AddRunes(from, to int32, lo, hi rune) {
 	utf8.EncodeRune(last[:], hi)
 	for i := range n - 1 {
 		next := b.AddState()
-		b.AddRange(from, next, first[i], last[i])
-		from = next
+		b.AddRange(source, next, first[i], last[i])
+		source = next
 	}
-	b.AddRange(from, to, first[n-1], last[n-1])
+	b.AddRange(source, target, first[n-1], last[n-1])
 }

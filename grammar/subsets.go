@@ -90,7 +90,7 @@ func (d *subsets) build(start int32) (*DFA, error) {
 
 // closure returns the states that some lead to without reading, sorted. Those that neither read nor
 // are the end are left out: without them more sets are equal. It is overwritten by the next.
-func (d *subsets) closure(from ...int32) []int32 {
+func (d *subsets) closure(source ...int32) []int32 {
 	d.stamp++
 	list := d.list[:0]
 	add := func(s int32) {
@@ -99,7 +99,7 @@ func (d *subsets) closure(from ...int32) []int32 {
 			list = append(list, s)
 		}
 	}
-	for _, s := range from {
+	for _, s := range source {
 		add(s)
 	}
 	for i := 0; i < len(list); i++ {
@@ -169,12 +169,12 @@ func (d *subsets) appendEdges(out []Edge, set []int32) []Edge {
 	slices.SortFunc(d.edges, func(a, b Edge) int { return cmp.Compare(a.Lo, b.Lo) })
 
 	begin := len(out)
-	add := func(lo, hi byte, to int32) {
+	add := func(lo, hi byte, target int32) {
 		last := len(out) - 1
-		if last >= begin && out[last].To == to && int(out[last].Hi)+1 == int(lo) {
+		if last >= begin && out[last].To == target && int(out[last].Hi)+1 == int(lo) {
 			out[last].Hi = hi
 		} else {
-			out = append(out, Edge{lo, hi, to})
+			out = append(out, Edge{lo, hi, target})
 		}
 	}
 	for edges := d.edges; len(edges) > 0; {
@@ -196,7 +196,7 @@ func (d *subsets) appendEdges(out []Edge, set []int32) []Edge {
 }
 
 // divideOverlap calls add for the intervals into which edges, by rising Lo, divide the bytes.
-func (d *subsets) divideOverlap(edges []Edge, add func(lo, hi byte, to int32)) {
+func (d *subsets) divideOverlap(edges []Edge, add func(lo, hi byte, target int32)) {
 	d.cuts = d.cuts[:0]
 	for _, e := range edges {
 		d.cuts = append(d.cuts, int(e.Lo), int(e.Hi)+1)

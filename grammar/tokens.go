@@ -50,7 +50,8 @@ func (t *Tokens) Out(s int32) []TokenEdge { return t.edges[t.first[s]:t.first[s+
 // Accepts reports whether a text may end in a state.
 func (t *Tokens) Accepts(s int32) bool { return t.accept[s] }
 
-// Next returns the state after a token, or -1.
+// Next returns the state after a token, or -1. A token leads on from a state in one way at most,
+// because its bytes do.
 func (t *Tokens) Next(s, token int32) int32 {
 	if token < 0 || int(token) >= len(t.Class) || t.Class[token] < 0 {
 		return -1

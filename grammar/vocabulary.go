@@ -49,6 +49,8 @@ func NewVocabulary(size int, text func(id int32) (string, bool)) *Vocabulary {
 	})
 
 	v := &Vocabulary{Size: size}
+	// The tokens are sorted, so those below a node follow each other, and a node is complete once a
+	// token comes that does not begin with it.
 	var path []int32 // the nodes of the last token
 	closeNodes := func(depth int) {
 		for i := len(path) - 1; i >= depth; i-- {

@@ -44,8 +44,8 @@ func (p *planner) addDraw(masked, scored []int, weight float64) {
 	for _, position := range masked {
 		key = append(key, byte(position), byte(position>>8), byte(position>>16))
 	}
-	i, known := p.index[string(key)]
-	if !known {
+	i, isKnown := p.index[string(key)]
+	if !isKnown {
 		i = len(p.masks)
 		p.index[string(key)] = i
 		p.masks = append(p.masks, masked)

@@ -111,16 +111,16 @@ func (e *Estimate) IsGreedy(answer []int32) bool { return slices.Equal(e.Best, a
 
 // Measure measures the answer tokens[from:to], given all other tokens. These may be masked: they
 // are then unknown, not absent. It takes the model's lock for one call of the model at a time.
-func Measure(ctx context.Context, d model.Denoiser, tokens []int32, from, to int,
+func Measure(ctx context.Context, d model.Denoiser, tokens []int32, start, end int,
 	o Options) (*Estimate, error) {
-	m, err := newMeasure(d, tokens, from, to, o)
+	m, err := newMeasure(d, tokens, start, end, o)
 	if err != nil {
 		return nil, err
 	}
 	m.estimate = &Estimate{
-		LogP:     make([]float64, to-from),
-		Best:     slices.Clone(tokens[from:to]),
-		BestLogP: make([]float64, to-from),
+		LogP:     make([]float64, end-start),
+		Best:     slices.Clone(tokens[start:end]),
+		BestLogP: make([]float64, end-start),
 	}
 	if err := m.run(ctx); err != nil {
 		return nil, err
@@ -133,8 +133,8 @@ func Measure(ctx context.Context, d model.Denoiser, tokens []int32, from, to int
 
 // CountPasses returns the number of sequences that Measure sends through the model, or the
 // error that it would return for options and answers that cannot be measured.
-func CountPasses(d model.Denoiser, tokens []int32, from, to int, o Options) (int, error) {
-	m, err := newMeasure(d, tokens, from, to, o)
+func CountPasses(d model.Denoiser, tokens []int32, start, end int, o Options) (int, error) {
+	m, err := newMeasure(d, tokens, start, end, o)
 	if err != nil {
 		return 0, err
 	}
@@ -169,8 +169,8 @@ type measure struct {
 
 // newMeasure returns the work on an answer, planned but not begun, or an error for one that cannot
 // be measured.
-func newMeasure(d model.Denoiser, tokens []int32, from, to int, o Options) (*measure, error) {
-	m := &measure{denoiser: d, spec: d.Spec(), tokens: tokens, from: from, to: to, Options: o}
+func newMeasure(d model.Denoiser, tokens []int32, start, end int, o Options) (*measure, error) {
+	m := &measure{denoiser: d, spec: d.Spec(), tokens: tokens, from: start, to: end, Options: o}
 	if err := m.check(); err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func newMeasure(d model.Denoiser, tokens []int32, from, to int, o Options) (*mea
 	case m.spec.Causal == model.NextToken:
 		m.total = 1
 	case m.order != nil:
-		m.total = to - from
+		m.total = end - start
 	default:
 		for i, p := range m.parts {
 			m.plans = append(m.plans, m.planPart(i, p))
@@ -281,14 +281,14 @@ type part struct {
 // splitAnswer makes a part of each of the answer's blocks, or of all of it if the model has none.
 func (m *measure) splitAnswer() {
 	size := cmp.Or(m.spec.Block, len(m.tokens))
-	for from := m.from; from < m.to; {
-		end := min(from/size*size+size, len(m.tokens))
-		p := part{from: from, to: min(end, m.to), end: end}
+	for start := m.from; start < m.to; {
+		end := min(start/size*size+size, len(m.tokens))
+		p := part{from: start, to: min(end, m.to), end: end}
 		if m.spec.Fixed {
 			p.end = len(m.tokens)
 		}
 		m.parts = append(m.parts, p)
-		from = p.to
+		start = p.to
 	}
 }
 

@@ -27,11 +27,11 @@ const usualRows = 2048
 // averageDraws computes a plan, adds its draws to the estimate, and returns the square of their
 // error.
 func (m *measure) averageDraws(ctx context.Context, part part, p plan) (square float64, err error) {
-	found := make([][]prediction, len(p.masks)) // of the masked positions
-	most := cmp.Or(m.Batch, max(1, usualRows/part.end))
-	for first := 0; first < len(found); first += most {
-		last := min(first+most, len(found))
-		err := m.computeMasks(ctx, part.end, p.masks[first:last], found[first:last])
+	predictions := make([][]prediction, len(p.masks)) // by mask, of its positions
+	batchSize := cmp.Or(m.Batch, max(1, usualRows/part.end))
+	for first := 0; first < len(predictions); first += batchSize {
+		last := min(first+batchSize, len(predictions))
+		err := m.computeMasks(ctx, part.end, p.masks[first:last], predictions[first:last])
 		if err != nil {
 			return 0, err
 		}
@@ -42,7 +42,7 @@ func (m *measure) averageDraws(ctx context.Context, part part, p plan) (square f
 	for i, d := range p.draws {
 		for _, position := range d.scored {
 			j, _ := slices.BinarySearch(p.masks[d.mask], position)
-			units[i/p.unit] += m.addScore(position, found[d.mask][j], d.weight)
+			units[i/p.unit] += m.addScore(position, predictions[d.mask][j], d.weight)
 		}
 	}
 	return p.squaredError(units), nil
@@ -70,9 +70,9 @@ func (m *measure) addScore(position int, p prediction, weight float64) float64 {
 }
 
 // computeMasks computes sequences of the first `end` tokens, in each of which a set of positions is
-// masked. It sets found, for each mask, to the predictions at its positions.
+// masked. It sets predictions, for each mask, to those at its positions.
 func (m *measure) computeMasks(ctx context.Context, end int, masks [][]int,
-	found [][]prediction) error {
+	predictions [][]prediction) error {
 	b := &model.Batch{Size: len(masks), Length: end}
 	for i, masked := range masks {
 		tokens := slices.Clone(m.tokens[:end])
@@ -84,22 +84,22 @@ func (m *measure) computeMasks(ctx context.Context, end int, masks [][]int,
 		b.Time = append(b.Time, float64(m.spec.CountMasked(tokens))/float64(end))
 	}
 
-	done, err := m.Turn.Acquire(ctx, m.denoiser)
+	release, err := m.Turn.Acquire(ctx, m.denoiser)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer release()
 	marginals, err := m.denoiser.Forward(ctx, b)
 	if err != nil {
 		return err
 	}
-	all := make([]prediction, len(b.ReadRows))
-	if err := m.readPredictions(marginals, b.ReadRows, end, all); err != nil {
+	unassigned := make([]prediction, len(b.ReadRows))
+	if err := m.readPredictions(marginals, b.ReadRows, end, unassigned); err != nil {
 		return err
 	}
 	for i, masked := range masks {
-		found[i] = all[:len(masked)]
-		all = all[len(masked):]
+		predictions[i] = unassigned[:len(masked)]
+		unassigned = unassigned[len(masked):]
 	}
 	return nil
 }
@@ -208,11 +208,11 @@ func (m *measure) followOrder(ctx context.Context, part part) error {
 // openOne makes a pass and returns the position that the order opens, and what the pass says of it.
 func (m *measure) openOne(ctx context.Context, v *samplers.View) (chosen int, p prediction,
 	err error) {
-	done, err := m.Turn.Acquire(ctx, m.denoiser)
+	release, err := m.Turn.Acquire(ctx, m.denoiser)
 	if err != nil {
 		return 0, p, err
 	}
-	defer done()
+	defer release()
 	length := len(v.Tokens)
 	b := &model.Batch{
 		Size:   1,
@@ -284,11 +284,11 @@ func (m *measure) runCausal(ctx context.Context) error {
 		b.ReadRows = append(b.ReadRows, int32(p))
 	}
 
-	done, err := m.Turn.Acquire(ctx, m.denoiser)
+	release, err := m.Turn.Acquire(ctx, m.denoiser)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer release()
 	b.Cache = feeder.NewCache(1, m.to)
 	marginals, err := feeder.Feed(ctx, b, rows, model.Commit)
 	if err != nil {

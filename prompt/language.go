@@ -40,7 +40,7 @@ const maxKeptBytes = 128 << 20
 // NewLanguages returns the compiler of a model that makes text. callForm says how the model's chat
 // template spells calls, and whether it has a form of its own.
 func NewLanguages(text *Text, spec model.Spec,
-	callForm func() (form chat.CallForm, own bool)) *Languages {
+	callForm func() (form chat.CallForm, isOwn bool)) *Languages {
 	return &Languages{
 		text:     text,
 		spec:     spec,

@@ -85,11 +85,11 @@ func (t *Text) SpecialSpellings(text string) []string {
 	var spellings []string
 	ids, _ := t.EncodeSpecial(text) // text that cannot be encoded is refused elsewhere
 	for _, id := range ids {
-		spelling, known := t.Token(id)
+		spelling, isToken := t.Token(id)
 		if id == t.spec.Mask && !strings.Contains(text, spelling) {
-			spelling, known = tokenizers.WithoutMask(t.Tokenizer).Token(id)
+			spelling, isToken = tokenizers.WithoutMask(t.Tokenizer).Token(id)
 		}
-		if known && tokenizers.IsSpecial(t.Tokenizer, id) && strings.Contains(text, spelling) &&
+		if isToken && tokenizers.IsSpecial(t.Tokenizer, id) && strings.Contains(text, spelling) &&
 			!slices.Contains(spellings, spelling) {
 			spellings = append(spellings, spelling)
 		}
@@ -165,12 +165,12 @@ func (t *Text) InfillWith(encode Encoder, text string, length int) ([]int32, err
 	}
 	tokens = append(tokens, t.last...)
 	tail := t.spec.TailBehind(tokens)
-	taken := len(tokens) + len(tail)
+	takenCount := len(tokens) + len(tail)
 
-	if length == 0 && taken <= t.spec.Length() {
-		length = taken
+	if length == 0 && takenCount <= t.spec.Length() {
+		length = takenCount
 	}
-	masks, err := t.FillCount(Room{Field: "infill", Taken: taken, Length: length})
+	masks, err := t.FillCount(Room{Field: "infill", Taken: takenCount, Length: length})
 	if err != nil {
 		return nil, err
 	}
@@ -213,9 +213,9 @@ func (t *Text) MaxLength() int { return t.spec.Length() - t.spec.SpecialCount() 
 // Surround returns the tokens of a text with masks between the known tokens and those after them,
 // and around all of it the tokens that the model has around every text, which do not count in its
 // length.
-func (t *Text) Surround(known []int32, masks int, after []int32) []int32 {
+func (t *Text) Surround(prefix []int32, masks int, suffix []int32) []int32 {
 	filled := slices.Repeat([]int32{t.spec.Mask}, masks)
-	return slices.Concat(t.spec.BeforeText, known, filled, after, t.spec.AfterText)
+	return slices.Concat(t.spec.BeforeText, prefix, filled, suffix, t.spec.AfterText)
 }
 
 // WithoutSurroundings returns a sequence without the tokens that the model has around every text: a
@@ -227,8 +227,8 @@ func (t *Text) WithoutSurroundings(tokens []int32) []int32 {
 // Tokens returns the tokens of a text with those that the tokenizer's files put around it, as a
 // sequence begins with it.
 func (t *Text) Tokens(text string) ([]int32, error) {
-	known, err := t.Begin(text, false, true)
-	return t.Surround(append(known, t.last...), 0, nil), err
+	prefix, err := t.Begin(text, false, true)
+	return t.Surround(append(prefix, t.last...), 0, nil), err
 }
 
 // Room is the space of a sequence that is shared between known tokens and positions to fill.
@@ -258,20 +258,20 @@ type Room struct {
 // FillCount returns the number of positions to fill beside the known tokens: Fill if it is set,
 // otherwise the rest of Length, otherwise Usual, but never more than are left.
 func (t *Text) FillCount(r Room) (int, error) {
-	most := t.MaxLength()
-	if r.Length < 0 || r.Length > most {
+	longest := t.MaxLength()
+	if r.Length < 0 || r.Length > longest {
 		return 0, param.Refuse("length", param.OutOfRange,
-			"length is %d, want 1 to %d, or 0 for %d", r.Length, most, most)
+			"length is %d, want 1 to %d, or 0 for %d", r.Length, longest, longest)
 	}
 	if r.Length > 0 {
-		most = r.Length
+		longest = r.Length
 	}
-	left := most - r.Taken
+	left := longest - r.Taken
 	// A text that somebody wants continued needs a position to fill; one that is whole does not.
-	least := min(r.Usual+r.Fill, 1)
-	if left < least {
+	fewest := min(r.Usual+r.Fill, 1)
+	if left < fewest {
 		return 0, &param.Error{Name: r.Field, Found: fmt.Sprintf("%d tokens", r.Taken),
-			Want: fmt.Sprintf("at most %d", most-least), Reason: param.TooLong}
+			Want: fmt.Sprintf("at most %d", longest-fewest), Reason: param.TooLong}
 	}
 
 	if r.Fill == 0 {
@@ -332,14 +332,14 @@ func (t *Text) End(text string) (int32, error) {
 
 // After returns the tokens of a text that follows a prompt whose tokens are known. The two are
 // tokenized together, as they would be in one text, unless that changes the prompt's own tokens.
-func (t *Text) After(known []int32, prompt string, special bool, text string) ([]int32, error) {
+func (t *Text) After(prefix []int32, prompt string, special bool, text string) ([]int32, error) {
 	ids, err := t.Encode(text)
 	if err != nil || prompt == "" {
 		return ids, err
 	}
 	together, err := t.Begin(prompt+text, special, true)
-	if err == nil && len(together) > len(known) && slices.Equal(together[:len(known)], known) {
-		ids = together[len(known):]
+	if err == nil && len(together) > len(prefix) && slices.Equal(together[:len(prefix)], prefix) {
+		ids = together[len(prefix):]
 	}
 	return ids, err
 }

@@ -62,9 +62,9 @@ func (b Bounds) withRecursion(recursion int) Bounds {
 }
 
 // contains reports whether no part of b that levels choose is narrower than that of other.
-func (b Bounds) contains(other Bounds) bool {
-	return b.Free >= other.Free && b.Recursion >= other.Recursion && b.Text >= other.Text &&
-		b.Exact >= other.Exact && b.Items >= other.Items
+func (b Bounds) contains(inner Bounds) bool {
+	return b.Free >= inner.Free && b.Recursion >= inner.Recursion && b.Text >= inner.Text &&
+		b.Exact >= inner.Exact && b.Items >= inner.Items
 }
 
 // chooseBounds returns the widest bounds within which a schema's automaton has about limit states

@@ -121,11 +121,11 @@ func exactlyOneOf(list []*expr, depth int) (*expr, error) {
 	var out []*expr
 	for i, e := range list {
 		only := e
-		for j, other := range list {
+		for j, sibling := range list {
 			if i == j {
 				continue
 			}
-			common := intersect(e, other)
+			common := intersect(e, sibling)
 			shapes, err := common.shapesTo(depth)
 			if err != nil {
 				return nil, err
@@ -133,7 +133,7 @@ func exactlyOneOf(list []*expr, depth int) (*expr, error) {
 			if len(shapes) == 0 || common.seemsEmpty(depth) {
 				continue
 			}
-			only = intersect(only, negate(other))
+			only = intersect(only, negate(sibling))
 		}
 		out = append(out, only)
 	}

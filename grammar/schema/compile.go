@@ -128,12 +128,12 @@ func (w *walker) automaton(e *expr) (*grammar.DFA, error) {
 	inner := *w
 	inner.sink = automatonSink{builder}
 
-	from := builder.AddState()
-	to := builder.AddState()
-	if _, err := inner.addShapes(from, to, e); err != nil {
+	source := builder.AddState()
+	target := builder.AddState()
+	if _, err := inner.addShapes(source, target, e); err != nil {
 		return nil, err
 	}
-	d, err := builder.Build(from, to)
+	d, err := builder.Build(source, target)
 	if err != nil {
 		return nil, err
 	}
@@ -142,19 +142,19 @@ func (w *walker) automaton(e *expr) (*grammar.DFA, error) {
 }
 
 // add adds the values of a schema between two states, and reports whether there are any.
-func (w *walker) add(from, to int32, e *expr) (bool, error) {
+func (w *walker) add(source, target int32, e *expr) (bool, error) {
 	if e == anything {
 		d, err := w.freeValue()
 		if err == nil {
-			w.sink.Embed(from, to, d)
+			w.sink.Embed(source, target, d)
 		}
 		return true, err
 	}
-	return w.sink.addSchema(w, from, to, e)
+	return w.sink.addSchema(w, source, target, e)
 }
 
 // addShapes adds the values of each shape of a schema.
-func (w *walker) addShapes(from, to int32, e *expr) (possible bool, err error) {
+func (w *walker) addShapes(source, target int32, e *expr) (possible bool, err error) {
 	if w.sink.Full() {
 		return false, &grammar.TooLargeError{Limit: w.budget.States()}
 	}
@@ -172,7 +172,7 @@ func (w *walker) addShapes(from, to int32, e *expr) (possible bool, err error) {
 		return false, err
 	}
 	for _, s := range list {
-		ok, err := w.addShape(from, to, s)
+		ok, err := w.addShape(source, target, s)
 		if err != nil {
 			return false, err
 		}
@@ -182,41 +182,41 @@ func (w *walker) addShapes(from, to int32, e *expr) (possible bool, err error) {
 }
 
 // addShape adds the values of a shape between two states, and reports whether there are any.
-func (w *walker) addShape(from, to int32, s *shape) (bool, error) {
+func (w *walker) addShape(source, target int32, s *shape) (bool, error) {
 	switch s.kind {
 	case nullKind:
-		w.sink.AddEmpty(w.sink.AddText(from, "null"), to)
+		w.sink.AddEmpty(w.sink.AddText(source, "null"), target)
 		return true, nil
 	case booleanKind:
 		if s.only == nil || *s.only {
-			w.sink.AddEmpty(w.sink.AddText(from, "true"), to)
+			w.sink.AddEmpty(w.sink.AddText(source, "true"), target)
 		}
 		if s.only == nil || !*s.only {
-			w.sink.AddEmpty(w.sink.AddText(from, "false"), to)
+			w.sink.AddEmpty(w.sink.AddText(source, "false"), target)
 		}
 		return true, nil
 	case numberKind:
 		d, err := w.numberAutomaton(&s.numbers)
-		return w.embed(from, to, d, err)
+		return w.embed(source, target, d, err)
 	case textKind:
-		return w.sink.addTexts(w, from, to, &s.texts)
+		return w.sink.addTexts(w, source, target, &s.texts)
 	}
-	return w.addCollection(from, to, s)
+	return w.addCollection(source, target, s)
 }
 
 // embed adds a copy of an automaton that was just looked up, unless that failed.
-func (w *walker) embed(from, to int32, d *grammar.DFA, err error) (bool, error) {
+func (w *walker) embed(source, target int32, d *grammar.DFA, err error) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	w.sink.Embed(from, to, d)
+	w.sink.Embed(source, target, d)
 	return !d.Empty(), nil
 }
 
 // addCollection adds arrays or objects.
-func (w *walker) addCollection(from, to int32, s *shape) (possible bool, err error) {
-	before := w.enclosing
-	defer func() { w.enclosing = before }()
+func (w *walker) addCollection(source, target int32, s *shape) (possible bool, err error) {
+	outer := w.enclosing
+	defer func() { w.enclosing = outer }()
 	for _, definition := range s.definitions {
 		if w.recursionDepth(definition) > w.bounds.Recursion {
 			return false, nil
@@ -234,8 +234,8 @@ func (w *walker) addCollection(from, to int32, s *shape) (possible bool, err err
 		possible, err = w.addObject(in, out, &s.objects)
 	}
 	if possible && err == nil {
-		w.sink.AddEmpty(from, in)
-		w.sink.AddEmpty(out, to)
+		w.sink.AddEmpty(source, in)
+		w.sink.AddEmpty(out, target)
 	}
 	return possible, err
 }
@@ -253,10 +253,10 @@ func (w *walker) recursionDepth(definition *expr) int {
 
 // addArray adds arrays. A state is known by the number of items before it and by whether one of
 // them satisfies contains, so there are two rows of states where the schema has that keyword.
-func (w *walker) addArray(from, to int32, s *arrays) (bool, error) {
+func (w *walker) addArray(source, target int32, s *arrays) (bool, error) {
 	limit := s.maxItems
 	if s.unique && (limit < 0 || limit > 1) {
-		return w.addUniqueItems(from, to, s)
+		return w.addUniqueItems(source, target, s)
 	}
 	if len(s.contains) > 1 {
 		return false, &UnsupportedError{Feature: "contains more than once"}
@@ -273,11 +273,11 @@ func (w *walker) addArray(from, to int32, s *arrays) (bool, error) {
 		chain = limit
 	}
 
-	// found 1: an item that satisfies contains was read.
+	// states[1] is where an item that satisfies contains was read.
 	needed := len(s.contains)
-	states := [2]int32{w.sink.AddText(from, "["), w.sink.AddState()}
+	states := [2]int32{w.sink.AddText(source, "["), w.sink.AddState()}
 	end := w.sink.AddState()
-	w.sink.AddEmpty(w.sink.AddText(end, "]"), to)
+	w.sink.AddEmpty(w.sink.AddText(end, "]"), target)
 	possible := s.minItems == 0 && needed == 0
 	if possible {
 		w.sink.AddEmpty(states[0], end)
@@ -310,21 +310,23 @@ func (w *walker) addArray(from, to int32, s *arrays) (bool, error) {
 // satisfies contains. It returns which of the states after the item can be reached.
 func (w *walker) addItem(i int, states, next [2]int32, reachable [2]bool, s *arrays) (
 	nextReachable [2]bool, err error) {
+	// An item that satisfies contains may also be read as one that does not: the automaton is not
+	// deterministic yet, and a text is accepted if one of its ways is.
 	item := s.itemSchema(i)
-	for found := 0; found <= len(s.contains); found++ {
-		if !reachable[found] {
+	for satisfied := 0; satisfied <= len(s.contains); satisfied++ {
+		if !reachable[satisfied] {
 			continue
 		}
-		in := states[found]
+		in := states[satisfied]
 		if i > 0 {
 			in = w.sink.AddText(in, w.comma)
 		}
-		ok, err := w.add(in, next[found], item)
+		ok, err := w.add(in, next[satisfied], item)
 		if err != nil {
 			return nextReachable, err
 		}
-		nextReachable[found] = nextReachable[found] || ok
-		if len(s.contains) == 1 && found == 0 {
+		nextReachable[satisfied] = nextReachable[satisfied] || ok
+		if len(s.contains) == 1 && satisfied == 0 {
 			nextReachable[1], err = w.add(in, next[1], intersect(item, s.contains[0]))
 			if err != nil {
 				return nextReachable, err
@@ -339,7 +341,7 @@ const maxUnique = 8
 
 // addUniqueItems adds arrays of different values from a short list of texts. An automaton must
 // remember which values it has read, so that no other values can be kept from repeating.
-func (w *walker) addUniqueItems(from, to int32, s *arrays) (bool, error) {
+func (w *walker) addUniqueItems(source, target int32, s *arrays) (bool, error) {
 	refusal := &UnsupportedError{
 		Pointer: s.uniquePointer,
 		Feature: "uniqueItems of items that are no short list",
@@ -364,11 +366,11 @@ func (w *walker) addUniqueItems(from, to int32, s *arrays) (bool, error) {
 	}
 
 	states := addStates(w.sink, 1<<len(values)) // by the set of values that were read
-	w.sink.AddEmpty(w.sink.AddText(from, "["), states[0])
+	w.sink.AddEmpty(w.sink.AddText(source, "["), states[0])
 	for set, state := range states {
 		n := bits.OnesCount(uint(set))
 		if n >= s.minItems && (s.maxItems < 0 || n <= s.maxItems) {
-			w.sink.AddEmpty(w.sink.AddText(state, "]"), to)
+			w.sink.AddEmpty(w.sink.AddText(state, "]"), target)
 		}
 		if set > 0 {
 			state = w.sink.AddText(state, w.comma)

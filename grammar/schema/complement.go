@@ -12,17 +12,17 @@ import (
 func complementOf(s *shape) ([]*shape, error) {
 	list := allShapesExcept(s.kind)
 	add := func(restrict func(*shape)) {
-		other := allOfKind(s.kind)
-		restrict(other)
-		list = append(list, other)
+		part := allOfKind(s.kind)
+		restrict(part)
+		list = append(list, part)
 	}
 	var err error
 	switch s.kind {
 	case booleanKind:
 		if s.only != nil {
-			add(func(other *shape) {
+			add(func(part *shape) {
 				v := !*s.only
-				other.only = &v
+				part.only = &v
 			})
 		}
 	case numberKind:
@@ -129,12 +129,12 @@ func (a arrays) addComplement(add func(restrict func(*shape))) error {
 			s.minItems = i + 1
 		})
 	}
-	for _, e := range a.contains {
+	for _, e := range a.contains { // no item satisfies it
 		add(func(s *shape) { s.items = negate(e) })
 	}
 	switch {
 	case a.items == anything:
-	case len(a.prefix) == 0:
+	case len(a.prefix) == 0: // some item breaks the rule of all items
 		add(func(s *shape) { s.arrays.contains = []*expr{negate(a.items)} })
 	case a.items == nothing:
 		add(func(s *shape) { s.minItems = len(a.prefix) + 1 })

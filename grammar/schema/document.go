@@ -76,15 +76,15 @@ func newDocument(root any, budget *grammar.Budget) (*document, error) {
 	}
 	base := &resource{uri: &url.URL{Path: "/"}, root: root, anchors: map[string]*expr{}}
 	d.resources["/"] = base
-	var all []*expr
-	if err := d.indexSchema("", root, base, &all); err != nil {
+	var indexed []*expr
+	if err := d.indexSchema("", root, base, &indexed); err != nil {
 		return nil, err
 	}
 
 	// The list grows in the loop: a $ref may name a place that no keyword makes a schema.
 	var targets []*expr
-	for i := 0; i < len(all); i++ {
-		e := all[i]
+	for i := 0; i < len(indexed); i++ {
+		e := indexed[i]
 		ref, ok := e.value.(*object).values["$ref"].(string)
 		if !ok {
 			continue
@@ -92,12 +92,12 @@ func newDocument(root any, budget *grammar.Budget) (*document, error) {
 		if err := d.budget.Spend(uriCost * (len(ref) + e.resource.uriSize)); err != nil {
 			return nil, err
 		}
-		target, found, err := d.resolveRef(ref, e.resource)
+		target, holder, err := d.resolveRef(ref, e.resource)
 		if err != nil || !target.inDocument {
 			continue // an error is reported where the $ref is read, if it is
 		}
 		if target.resource == nil {
-			if err := d.indexSchema(target.pointer, target.value, found, &all); err != nil {
+			if err := d.indexSchema(target.pointer, target.value, holder, &indexed); err != nil {
 				return nil, err
 			}
 		}
@@ -105,7 +105,7 @@ func newDocument(root any, budget *grammar.Budget) (*document, error) {
 		targets = append(targets, target)
 	}
 
-	cyclic := findCycles(all)
+	cyclic := findCycles(indexed)
 	for _, e := range targets {
 		e.recursive = cyclic[e]
 	}
@@ -132,7 +132,7 @@ func (d *document) ignoresBesideRef() bool { return d.draft > 0 && d.draft <= 7 
 
 // indexSchema checks a schema and all in it, appends them to a list, and notes URIs and anchors.
 // base is the resource around it.
-func (d *document) indexSchema(pointer string, v any, base *resource, all *[]*expr) error {
+func (d *document) indexSchema(pointer string, v any, base *resource, indexed *[]*expr) error {
 	if _, isFlag := v.(bool); isFlag {
 		return nil
 	}
@@ -150,10 +150,10 @@ func (d *document) indexSchema(pointer string, v any, base *resource, all *[]*ex
 	}
 	e := d.schemaAt(pointer, v)
 	e.resource = d.enterResource(e, o, base)
-	*all = append(*all, e)
+	*indexed = append(*indexed, e)
 
 	addChild := func(pointer string, v any) error {
-		if err := d.indexSchema(pointer, v, e.resource, all); err != nil {
+		if err := d.indexSchema(pointer, v, e.resource, indexed); err != nil {
 			return err
 		}
 		if child := d.schemas[pointer]; child != nil {
@@ -247,7 +247,7 @@ func (d *document) resolveRef(ref string, base *resource) (*expr, *resource, err
 		return nil, nil, fmt.Errorf("$ref %.60q, which is outside of the schema,", ref)
 	}
 	missing := fmt.Errorf("$ref %.60q, which is not there,", ref)
-	if fragment != "" && fragment[0] != '/' {
+	if fragment != "" && fragment[0] != '/' { // an anchor; otherwise it is a JSON pointer
 		e := r.anchors[fragment]
 		if e == nil {
 			return nil, nil, missing
@@ -259,17 +259,17 @@ func (d *document) resolveRef(ref string, base *resource) (*expr, *resource, err
 	pointer := r.pointer
 	for _, key := range strings.Split(fragment, "/")[1:] {
 		key = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
-		found := false
+		isThere := false
 		switch parent := v.(type) {
 		case *object:
-			v, found = parent.get(key)
+			v, isThere = parent.get(key)
 		case []any:
 			if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(parent) {
 				v = parent[i]
-				found = true
+				isThere = true
 			}
 		}
-		if !found {
+		if !isThere {
 			return nil, nil, missing
 		}
 		pointer = appendPointer(pointer, key)
@@ -279,7 +279,7 @@ func (d *document) resolveRef(ref string, base *resource) (*expr, *resource, err
 
 // findCycles returns the schemas that hold or name themselves: those of strongly connected
 // components (Tarjan 1972, "Depth-first search and linear graph algorithms").
-func findCycles(all []*expr) map[*expr]bool {
+func findCycles(schemas []*expr) map[*expr]bool {
 	number := map[*expr]int{} // in the order of visits, from 1
 	low := map[*expr]int{}    // the least number that is reached
 	cyclic := map[*expr]bool{}
@@ -300,13 +300,14 @@ func findCycles(all []*expr) map[*expr]bool {
 		if low[e] < number[e] {
 			return
 		}
+		// e is the first of its component that was visited, and the rest lies above it on the stack.
 		for _, part := range stack[height:] {
 			cyclic[part] = cyclic[part] || len(stack) > height+1
-			low[part] = len(all) + 1 // of no component that is still open
+			low[part] = len(schemas) + 1 // of no component that is still open
 		}
 		stack = stack[:height]
 	}
-	for _, e := range all {
+	for _, e := range schemas {
 		if number[e] == 0 {
 			visit(e)
 		}

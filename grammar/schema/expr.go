@@ -102,6 +102,8 @@ func intersect(a, b *expr) *expr {
 	case a == nothing || b == nothing:
 		return nothing
 	}
+	// The shapes of an intersection are computed from flat lists, so that a AND (b AND c) and
+	// (a AND b) AND c need no nesting, and a schema that both sides have counts once.
 	e := a.intersections[b]
 	if e != nil {
 		return e

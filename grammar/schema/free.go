@@ -34,27 +34,27 @@ func (f freeDepth) automaton() (*grammar.DFA, error) {
 		return d, nil
 	}
 	b := grammar.NewBuilder(nil)
-	from := b.AddState()
-	to := b.AddState()
+	source := b.AddState()
+	target := b.AddState()
 	w := newWalker(newCompiler(nil, false), Bounds{}, automatonSink{b})
 	for _, k := range []kind{nullKind, booleanKind, numberKind, textKind} {
-		if _, err := w.addShape(from, to, allOfKind(k)); err != nil {
+		if _, err := w.addShape(source, target, allOfKind(k)); err != nil {
 			return nil, err
 		}
 	}
-	b.AddEmpty(b.AddText(from, "[]"), to)
-	b.AddEmpty(b.AddText(from, "{}"), to)
+	b.AddEmpty(b.AddText(source, "[]"), target)
+	b.AddEmpty(b.AddText(source, "{}"), target)
 
 	if f.depth > 0 && f.arrays > 0 {
 		inner, err := freeDepth{f.depth - 1, f.arrays - 1, f.separators}.automaton()
 		if err != nil {
 			return nil, err
 		}
-		in := b.AddText(from, "[")
+		in := b.AddText(source, "[")
 		out := b.AddState()
 		b.Embed(in, out, inner)
 		b.AddEmpty(b.AddText(out, f.comma), in)
-		b.AddEmpty(b.AddText(out, "]"), to)
+		b.AddEmpty(b.AddText(out, "]"), target)
 	}
 	if f.depth > 0 {
 		inner, err := freeDepth{f.depth - 1, min(f.arrays, f.depth-1), f.separators}.automaton()
@@ -65,15 +65,15 @@ func (f freeDepth) automaton() (*grammar.DFA, error) {
 		if err != nil {
 			return nil, err
 		}
-		in := b.AddText(from, "{")
+		in := b.AddText(source, "{")
 		out := b.AddState()
 		colon := b.AddState()
 		b.Embed(in, colon, key)
 		b.Embed(b.AddText(colon, f.colon), out, inner)
 		b.AddEmpty(b.AddText(out, f.comma), in)
-		b.AddEmpty(b.AddText(out, "}"), to)
+		b.AddEmpty(b.AddText(out, "}"), target)
 	}
-	d, err := b.Build(from, to)
+	d, err := b.Build(source, target)
 	if err == nil {
 		freeValues.automata[f] = d
 	}

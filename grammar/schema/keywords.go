@@ -192,7 +192,7 @@ func (r *keywordReader) readObjects(s *shape) {
 // named keys. It returns false after an error.
 func (r *keywordReader) readRule(s *shape) bool {
 	additional := r.doc.subschema(r.schema, r.keywords, "additionalProperties")
-	others := rule{fallback: cmp.Or(additional, anything)}
+	unnamed := rule{fallback: cmp.Or(additional, anything)}
 	if patterns, ok := r.keywords.values["patternProperties"].(*object); ok {
 		parent := appendPointer(r.schema.pointer, "patternProperties")
 		for _, expression := range patterns.keys {
@@ -202,16 +202,16 @@ func (r *keywordReader) readRule(s *shape) bool {
 			}
 			pointer := appendPointer(parent, expression)
 			value := r.doc.schemaAt(pointer, patterns.values[expression])
-			others.patterns = append(others.patterns, pattern{m, value})
-			for _, k := range s.keys {
+			unnamed.patterns = append(unnamed.patterns, pattern{m, value})
+			for _, k := range s.keys { // for named keys too, a pattern counts beside properties
 				if m.Match(k) {
 					s.properties[k] = intersect(s.properties[k], value)
 				}
 			}
 		}
 	}
-	if others.fallback != anything || len(others.patterns) > 0 {
-		s.rules = []rule{others}
+	if unnamed.fallback != anything || len(unnamed.patterns) > 0 {
+		s.rules = []rule{unnamed}
 	}
 	return true
 }

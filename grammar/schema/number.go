@@ -142,25 +142,25 @@ func keepMultiples(d *grammar.DFA, m *big.Rat, budget *grammar.Budget) (*grammar
 	if !scaled.Num().IsInt64() || scaled.Num().Int64() > maxMultiple {
 		return nil, refusal
 	}
-	all, err := multiplesAutomaton(int(scaled.Num().Int64()), places, budget)
+	multiples, err := multiplesAutomaton(int(scaled.Num().Int64()), places, budget)
 	if err != nil {
 		return nil, err
 	}
-	return grammar.Intersect(d, all, budget)
+	return grammar.Intersect(d, multiples, budget)
 }
 
 // multiplesAutomaton returns the decimal numbers that are a multiple of n once they are multiplied
 // by 10^places. It reads the digits before and after the point as one number, modulo n.
 func multiplesAutomaton(n, places int, budget *grammar.Budget) (*grammar.DFA, error) {
 	b := grammar.NewBuilder(budget)
-	from := b.AddState()
-	to := b.AddState()
-	before := addStates(b, n) // the point, by the remainder
-	b.AddEmpty(from, before[0])
-	b.AddEmpty(b.AddText(from, "-"), before[0])
-	after := make([][]int32, places+1) // the point, by the digits that were read there
-	for p := range after {
-		after[p] = addStates(b, n)
+	source := b.AddState()
+	target := b.AddState()
+	beforePoint := addStates(b, n) // by the remainder
+	b.AddEmpty(source, beforePoint[0])
+	b.AddEmpty(b.AddText(source, "-"), beforePoint[0])
+	afterPoint := make([][]int32, places+1) // by the digits that were read after the point
+	for p := range afterPoint {
+		afterPoint[p] = addStates(b, n)
 	}
 	addZeros := func(remainder, zeros int) int {
 		for range zeros {
@@ -172,21 +172,21 @@ func multiplesAutomaton(n, places int, budget *grammar.Budget) (*grammar.DFA, er
 		for digit := range 10 {
 			c := byte('0' + digit)
 			next := (10*r + digit) % n
-			b.AddRange(before[r], before[next], c, c)
+			b.AddRange(beforePoint[r], beforePoint[next], c, c)
 			for p := range places {
-				b.AddRange(after[p][r], after[p+1][next], c, c)
+				b.AddRange(afterPoint[p][r], afterPoint[p+1][next], c, c)
 			}
 		}
-		b.AddRange(after[places][r], after[places][r], '0', '0')
-		b.AddRange(before[r], after[0][r], '.', '.')
+		b.AddRange(afterPoint[places][r], afterPoint[places][r], '0', '0') // say nothing any more
+		b.AddRange(beforePoint[r], afterPoint[0][r], '.', '.')
 		if addZeros(r, places) == 0 {
-			b.AddEmpty(before[r], to)
+			b.AddEmpty(beforePoint[r], target)
 		}
-		for p := range after {
+		for p := range afterPoint {
 			if addZeros(r, places-p) == 0 {
-				b.AddEmpty(after[p][r], to)
+				b.AddEmpty(afterPoint[p][r], target)
 			}
 		}
 	}
-	return b.Build(from, to)
+	return b.Build(source, target)
 }

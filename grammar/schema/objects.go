@@ -11,7 +11,7 @@ import (
 
 // addObject adds objects. Where the keys that the schema does not name are few, each comes at most
 // once, like those that it names; JSON's duplicate keys can be kept out in no other case.
-func (w *walker) addObject(from, to int32, s *objects) (possible bool, err error) {
+func (w *walker) addObject(source, target int32, s *objects) (possible bool, err error) {
 	extras, err := w.extraKeySets(s)
 	if err != nil {
 		return false, err
@@ -19,7 +19,7 @@ func (w *walker) addObject(from, to int32, s *objects) (possible bool, err error
 	few, extras := listFewKeys(extras)
 	order := append(s.keyOrder(), few...)
 	if len(s.mustExceed) == 0 {
-		return w.addKeys(from, to, s, order, extras, false)
+		return w.addKeys(source, target, s, order, extras, false)
 	}
 	if len(s.mustExceed) > 1 {
 		return false, &UnsupportedError{Feature: "not of additionalProperties more than once"}
@@ -31,8 +31,8 @@ func (w *walker) addObject(from, to int32, s *objects) (possible bool, err error
 		out := w.sink.AddState()
 		ok, err := w.addKeys(in, out, alternative, order, extras, needsExtra)
 		if ok && err == nil {
-			w.sink.AddEmpty(from, in)
-			w.sink.AddEmpty(out, to)
+			w.sink.AddEmpty(source, in)
+			w.sink.AddEmpty(out, target)
 			possible = true
 		}
 		return err
@@ -69,42 +69,43 @@ func (w *walker) nameAllowed(s *objects, key string) (bool, error) {
 // keyCounts returns the least and the most keys of an object where they say something, 0 and -1
 // otherwise, and spends the work on the states that count them. named is the number of keys with a
 // place in the order, and hasExtras whether other keys may follow.
-func (w *walker) keyCounts(s *objects, named int, hasExtras bool) (least, most int, err error) {
-	least = s.minKeys
-	most = s.maxKeys
-	if least <= len(s.required) {
-		least = 0
+func (w *walker) keyCounts(s *objects, named int, hasExtras bool) (minKeys, maxKeys int,
+	err error) {
+	minKeys = s.minKeys
+	maxKeys = s.maxKeys
+	if minKeys <= len(s.required) {
+		minKeys = 0
 	}
-	if most >= named && !hasExtras {
-		most = -1
+	if maxKeys >= named && !hasExtras {
+		maxKeys = -1
 	}
-	if least > 1 && hasExtras {
+	if minKeys > 1 && hasExtras { // one key may come twice there, and would count as two
 		return 0, 0, &UnsupportedError{Feature: "minProperties above 1 with keys that are not named"}
 	}
-	counts := max(1, least, most)
+	counts := max(1, minKeys, maxKeys)
 	if counts > w.budget.States() {
 		return 0, 0, &grammar.TooLargeError{Limit: w.budget.States()}
 	}
-	return least, most, w.budget.Spend(counts * (2 + named))
+	return minKeys, maxKeys, w.budget.Spend(counts * (2 + named))
 }
 
 // addKeys adds objects with keys in an order and then extra ones; with needsExtra, at least one of
 // these. A row has the states after the same keys of the order, by the number of keys in the
 // object; numbers from the last that matters on share a state.
-func (w *walker) addKeys(from, to int32, s *objects, order []string, extras []extraKeys,
+func (w *walker) addKeys(source, target int32, s *objects, order []string, extras []extraKeys,
 	needsExtra bool) (bool, error) {
-	least, most, err := w.keyCounts(s, len(order), len(extras) > 0)
+	minKeys, maxKeys, err := w.keyCounts(s, len(order), len(extras) > 0)
 	if err != nil {
 		return false, err
 	}
-	rowLength := max(1, least, most) + 1
+	rowLength := max(1, minKeys, maxKeys) + 1
 	row := addStates(w.sink, rowLength)
-	w.sink.AddEmpty(w.sink.AddText(from, "{"), row[0])
+	w.sink.AddEmpty(w.sink.AddText(source, "{"), row[0])
 	for _, k := range order {
 		ok, err := w.nameAllowed(s, k)
 		next := addStates(w.sink, rowLength)
 		if ok && err == nil {
-			ok, err = w.addKey(row, next, most, func(in, out int32) (bool, error) {
+			ok, err = w.addKey(row, next, maxKeys, func(in, out int32) (bool, error) {
 				return w.add(w.sink.AddText(in, quoteText(k)+w.colon), out, s.valueSchema(k))
 			})
 		}
@@ -124,10 +125,10 @@ func (w *walker) addKeys(from, to int32, s *objects, order []string, extras []ex
 	}
 
 	end := w.sink.AddState()
-	w.sink.AddEmpty(w.sink.AddText(end, "}"), to)
+	w.sink.AddEmpty(w.sink.AddText(end, "}"), target)
 	addEnd := func(row []int32) {
 		for n, state := range row {
-			if n >= least && (most < 0 || n <= most) {
+			if n >= minKeys && (maxKeys < 0 || n <= maxKeys) {
 				w.sink.AddEmpty(state, end)
 			}
 		}
@@ -137,9 +138,9 @@ func (w *walker) addKeys(from, to int32, s *objects, order []string, extras []ex
 	}
 	possible := false
 	if len(extras) > 0 {
-		after := addStates(w.sink, rowLength)
-		addEnd(after)
-		possible, err = w.addExtraKeys(row, after, most, extras)
+		afterExtra := addStates(w.sink, rowLength)
+		addEnd(afterExtra)
+		possible, err = w.addExtraKeys(row, afterExtra, maxKeys, extras)
 		if err != nil {
 			return false, err
 		}
@@ -148,19 +149,19 @@ func (w *walker) addKeys(from, to int32, s *objects, order []string, extras []ex
 }
 
 // joinRows leads from each state of a row to that of another without reading.
-func (w *walker) joinRows(from, to []int32) {
-	for n, state := range from {
-		w.sink.AddEmpty(state, to[n])
+func (w *walker) joinRows(source, target []int32) {
+	for n, state := range source {
+		w.sink.AddEmpty(state, target[n])
 	}
 }
 
 // addExtraKeys adds any number of keys that the schema does not name. After each of them the states
-// are those of after, from which the next one begins like the first.
-func (w *walker) addExtraKeys(row, after []int32, most int, extras []extraKeys) (possible bool,
-	err error) {
-	w.joinRows(after, row)
+// are those of afterExtra, from which the next one begins like the first.
+func (w *walker) addExtraKeys(row, afterExtra []int32, maxKeys int, extras []extraKeys) (
+	possible bool, err error) {
+	w.joinRows(afterExtra, row)
 	for _, extra := range extras {
-		ok, err := w.addKey(row, after, most, func(in, out int32) (bool, error) {
+		ok, err := w.addKey(row, afterExtra, maxKeys, func(in, out int32) (bool, error) {
 			colon := w.sink.AddState()
 			w.sink.Embed(in, colon, extra.keys)
 			return w.add(w.sink.AddText(colon, w.colon), out, extra.value)
@@ -175,11 +176,11 @@ func (w *walker) addExtraKeys(row, after []int32, most int, extras []extraKeys) 
 
 // addKey adds one more key with its value after each number of keys; addPair adds the two between
 // two states. Numbers that are not told apart afterwards share the pair.
-func (w *walker) addKey(row, next []int32, most int,
+func (w *walker) addKey(row, next []int32, maxKeys int,
 	addPair func(in, out int32) (bool, error)) (possible bool, err error) {
 	last := len(row) - 1
 	for n := range last {
-		if most >= 0 && n >= most {
+		if maxKeys >= 0 && n >= maxKeys {
 			continue
 		}
 		in := w.sink.AddState()
@@ -188,7 +189,7 @@ func (w *walker) addKey(row, next []int32, most int,
 		} else {
 			w.sink.AddEmpty(w.sink.AddText(row[n], w.comma), in)
 		}
-		if n == last-1 && most < 0 {
+		if n == last-1 && maxKeys < 0 {
 			// More keys than are counted go on as the last number that is.
 			w.sink.AddEmpty(w.sink.AddText(row[last], w.comma), in)
 		}
@@ -231,7 +232,7 @@ func (w *walker) extraKeySets(s *objects) (list []extraKeys, err error) {
 			unnamed.excluded = append(unnamed.excluded, k)
 		}
 	}
-	for set := range 1 << len(patterns) {
+	for set := range 1 << len(patterns) { // bit i: pattern i matches
 		key := unnamed
 		value := anything
 		ruleMatches := make([]bool, len(s.rules))
@@ -278,11 +279,11 @@ func listFewKeys(sets []extraKeys) (keys []string, remaining []extraKeys) {
 		if !ok {
 			return nil, sets
 		}
-		var more []string
-		if json.Unmarshal([]byte("["+strings.Join(quoted, ",")+"]"), &more) != nil {
+		var texts []string
+		if json.Unmarshal([]byte("["+strings.Join(quoted, ",")+"]"), &texts) != nil {
 			return nil, sets
 		}
-		keys = append(keys, more...)
+		keys = append(keys, texts...)
 	}
 	slices.Sort(keys)
 	return keys, nil

@@ -26,11 +26,11 @@ func (d *document) readPart(e *expr, depth int) ([]*shape, error) {
 	if err != nil || d.ignoresBesideRef() {
 		return list, err
 	}
-	beside, err := d.readKeywords(e, o, depth)
+	besideRef, err := d.readKeywords(e, o, depth)
 	if err != nil {
 		return nil, err
 	}
-	return e.intersectUnions(list, beside, depth)
+	return e.intersectUnions(list, besideRef, depth)
 }
 
 // refusedKeywords change what is valid in ways that are not supported. Passing over one of them

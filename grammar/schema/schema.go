@@ -137,6 +137,8 @@ func (s *Schema) fitBounds(c *compiler, recursion int) error {
 		if widened || bounds == widest || 2*d.States() > limit {
 			return nil
 		}
+		// Less than half of the bound is used, so this schema shrinks more than was guessed. The next
+		// guess goes by how much it did, less a quarter to be safe.
 		sizeLimit = size * limit / max(d.States(), 1) * 3 / 4
 		widened = true
 	}

@@ -2,12 +2,13 @@ package schema
 
 import "unmask/grammar"
 
-// graph is an automaton that grows: what a [grammar.Builder] offers.
+// graph is an automaton that grows: what a [grammar.Builder] offers. Edges and copies of automata
+// lead from a source to a target state.
 type graph interface {
 	AddState() int32
-	AddText(from int32, text string) (end int32)
-	AddEmpty(from, to int32)
-	Embed(from, to int32, d *grammar.DFA)
+	AddText(source int32, text string) (end int32)
+	AddEmpty(source, target int32)
+	Embed(source, target int32, d *grammar.DFA)
 	Full() bool
 }
 
@@ -25,10 +26,10 @@ type sink interface {
 	graph
 
 	// addSchema adds the values of a schema between two states, and reports whether there are any.
-	addSchema(w *walker, from, to int32, e *expr) (bool, error)
+	addSchema(w *walker, source, target int32, e *expr) (bool, error)
 
 	// addTexts adds the JSON strings of texts between two states, and reports whether there are any.
-	addTexts(w *walker, from, to int32, t *texts) (bool, error)
+	addTexts(w *walker, source, target int32, t *texts) (bool, error)
 }
 
 // automatonSink builds the states.
@@ -37,19 +38,19 @@ type automatonSink struct{ *grammar.Builder }
 // addSchema makes a schema's states part of the graph where it is met for the first time. Further
 // places like that one get a copy of its minimal automaton, which is made once: without it, a
 // definition that many keys use would be walked and made deterministic anew for each.
-func (s automatonSink) addSchema(w *walker, from, to int32, e *expr) (bool, error) {
+func (s automatonSink) addSchema(w *walker, source, target int32, e *expr) (bool, error) {
 	p := w.placeOf(e)
 	if !w.visited[p] {
 		w.visited[p] = true
-		return w.addShapes(from, to, e)
+		return w.addShapes(source, target, e)
 	}
 	d, err := w.automaton(e)
-	return w.embed(from, to, d, err)
+	return w.embed(source, target, d, err)
 }
 
-func (s automatonSink) addTexts(w *walker, from, to int32, t *texts) (bool, error) {
+func (s automatonSink) addTexts(w *walker, source, target int32, t *texts) (bool, error) {
 	d, err := w.textAutomaton(t)
-	return w.embed(from, to, d, err)
+	return w.embed(source, target, d, err)
 }
 
 // countingSink counts states and keeps none: all states that it returns are 0.
@@ -100,25 +101,25 @@ func (s *countingSink) Full() bool { return s.full }
 
 // addSchema walks each place once, so that counting takes time for the schema's size and not for
 // that of its automaton.
-func (s *countingSink) addSchema(w *walker, from, to int32, e *expr) (bool, error) {
+func (s *countingSink) addSchema(w *walker, source, target int32, e *expr) (bool, error) {
 	p := w.placeOf(e)
-	if known, ok := s.counted[p]; ok {
-		s.count(known.states)
-		return known.possible, nil
+	if earlier, ok := s.counted[p]; ok {
+		s.count(earlier.states)
+		return earlier.possible, nil
 	}
-	before := s.states
-	possible, err := w.addShapes(from, to, e)
-	s.counted[p] = placeCount{s.states - before, possible}
+	statesBefore := s.states
+	possible, err := w.addShapes(source, target, e)
+	s.counted[p] = placeCount{s.states - statesBefore, possible}
 	return possible, err
 }
 
 // addTexts counts an estimate for texts whose automaton grows with the bounds: that automaton would
 // be made for each of the bounds that are tried, and is the largest part of many schemas.
-func (s *countingSink) addTexts(w *walker, from, to int32, t *texts) (bool, error) {
+func (s *countingSink) addTexts(w *walker, source, target int32, t *texts) (bool, error) {
 	if t.growsWithBounds() {
 		s.count(w.estimateTextStates(t))
 		return true, nil
 	}
 	d, err := w.textAutomaton(t)
-	return w.embed(from, to, d, err)
+	return w.embed(source, target, d, err)
 }

@@ -92,36 +92,38 @@ func (w *walker) contentAutomaton(t *texts) (*grammar.DFA, error) {
 // grain is how many characters another one than a plain one may count for.
 const grain = 8
 
-// lengthAutomaton returns the automaton of texts of least to most characters, -1 for any number.
+// lengthAutomaton returns the automaton of texts of minLength to maxLength characters, -1 for any
+// number.
 //
 // After exact characters, one that is not written as one byte counts as many as lead to a multiple
 // of grain. Each number of characters has a state, and if the bytes of UTF-8 and escapes could
 // follow all of them, each would need several more. So a long text of such characters may not be
 // written, but none is too long.
-func lengthAutomaton(least, most, exact int, budget *grammar.Budget) (*grammar.DFA, error) {
-	if least > budget.States() {
+func lengthAutomaton(minLength, maxLength, exact int, budget *grammar.Budget) (*grammar.DFA,
+	error) {
+	if minLength > budget.States() {
 		return nil, &grammar.TooLargeError{Limit: budget.States()}
 	}
 	b := grammar.NewBuilder(budget)
-	last := max(most, 0)
-	if most < 0 {
-		last = least
-		exact = least
+	last := max(maxLength, 0)
+	if maxLength < 0 {
+		last = minLength
+		exact = minLength
 	}
-	exact = max(exact, least)
-	to := b.AddState()
+	exact = max(exact, minLength)
+	target := b.AddState()
 	states := []int32{b.AddState()} // by the number of characters
 	for len(states) <= last && !b.Full() {
 		states = append(states, b.AddState())
 	}
-	if most < 0 {
+	if maxLength < 0 {
 		loop := states[len(states)-1]
 		b.AddAnyRune(loop, loop)
 	}
 	wide := int32(-1) // reads characters of several bytes that lead to the next multiple of grain
 	for n, s := range states {
-		if n >= least {
-			b.AddEmpty(s, to)
+		if n >= minLength {
+			b.AddEmpty(s, target)
 		}
 		if n+1 == len(states) {
 			break
@@ -143,13 +145,13 @@ func lengthAutomaton(least, most, exact int, budget *grammar.Budget) (*grammar.D
 		}
 		addRuneRanges(b, s, states[n+1], ' ', '!', '#', '[', ']', utf8.RuneSelf-1)
 	}
-	return b.Build(states[0], to)
+	return b.Build(states[0], target)
 }
 
 // addRuneRanges adds edges for pairs of a first and a last character.
-func addRuneRanges(b *grammar.Builder, from, to int32, pairs ...rune) {
+func addRuneRanges(b *grammar.Builder, source, target int32, pairs ...rune) {
 	for i := 0; i < len(pairs); i += 2 {
-		b.AddRunes(from, to, pairs[i], pairs[i+1])
+		b.AddRunes(source, target, pairs[i], pairs[i+1])
 	}
 }
 
@@ -158,15 +160,15 @@ func addRuneRanges(b *grammar.Builder, from, to int32, pairs ...rune) {
 func quoteAutomaton(d *grammar.DFA, budget *grammar.Budget) (*grammar.DFA, error) {
 	b := grammar.NewBuilder(budget)
 	addStates(b, d.States()) // with the numbers that they have in d
-	from := b.AddState()
-	to := b.AddState()
+	source := b.AddState()
+	target := b.AddState()
 	if d.Empty() {
-		return b.Build(from, to)
+		return b.Build(source, target)
 	}
-	b.AddRange(from, d.Start(), '"', '"')
+	b.AddRange(source, d.Start(), '"', '"')
 	for s := range int32(d.States()) {
 		if d.Accepts(s) {
-			b.AddRange(s, to, '"', '"')
+			b.AddRange(s, target, '"', '"')
 		}
 		escape := int32(-1) // the state after a backslash
 		for _, e := range d.Out(s) {
@@ -184,22 +186,22 @@ func quoteAutomaton(d *grammar.DFA, budget *grammar.Budget) (*grammar.DFA, error
 			addUnescaped(b, s, e)
 		}
 	}
-	return b.Build(from, to)
+	return b.Build(source, target)
 }
 
 // addUnescaped adds the bytes of an edge that JSON does not escape, from a state.
-func addUnescaped(b *grammar.Builder, from int32, e grammar.Edge) {
+func addUnescaped(b *grammar.Builder, source int32, e grammar.Edge) {
 	lo := max(e.Lo, ' ')
 	for _, skip := range []byte("\"\\") {
 		if lo <= skip && skip <= e.Hi {
 			if lo < skip {
-				b.AddRange(from, e.To, lo, skip-1)
+				b.AddRange(source, e.To, lo, skip-1)
 			}
 			lo = skip + 1
 		}
 	}
 	if lo <= e.Hi {
-		b.AddRange(from, e.To, lo, e.Hi)
+		b.AddRange(source, e.To, lo, e.Hi)
 	}
 }
 
@@ -284,9 +286,11 @@ const (
 
 // uri returns the expression of URIs (RFC 3986) or, with relative, of references, in whose names
 // and paths some more characters may be (RFC 3987).
-func uri(more string, relative bool) string {
-	letters := `A-Za-z0-9._~!$&'()*+,;=` + more
-	character := func(others string) string { return `([` + letters + others + `-]|` + percent + `)` }
+func uri(extra string, relative bool) string {
+	letters := `A-Za-z0-9._~!$&'()*+,;=` + extra
+	character := func(punctuation string) string {
+		return `([` + letters + punctuation + `-]|` + percent + `)`
+	}
 	moreSegments := `(/` + character(":@") + `*)*`
 	segments := character(":@") + `+` + moreSegments
 
@@ -307,18 +311,18 @@ func uri(more string, relative bool) string {
 func ipv6() string {
 	const group = `[0-9A-Fa-f]{1,4}`
 	list := []string{`(` + group + `:){7}` + group, `(` + group + `:){6}` + ipv4}
-	for before := range 8 { // groups before ::
+	for headGroups := range 8 { // groups before ::
 		head := ""
-		if before > 0 {
-			head = fmt.Sprintf(`(%s(:%s){0,%d})`, group, group, before-1)
+		if headGroups > 0 {
+			head = fmt.Sprintf(`(%s(:%s){0,%d})`, group, group, headGroups-1)
 		}
-		if after := 7 - before; after > 0 {
-			list = append(list, fmt.Sprintf(`%s::(%s(:%s){0,%d})?`, head, group, group, after-1))
+		if tailGroups := 7 - headGroups; tailGroups > 0 {
+			list = append(list, fmt.Sprintf(`%s::(%s(:%s){0,%d})?`, head, group, group, tailGroups-1))
 		} else {
 			list = append(list, head+"::")
 		}
-		if after := 5 - before; after >= 0 {
-			list = append(list, fmt.Sprintf(`%s::(%s:){0,%d}%s`, head, group, after, ipv4))
+		if tailGroups := 5 - headGroups; tailGroups >= 0 {
+			list = append(list, fmt.Sprintf(`%s::(%s:){0,%d}%s`, head, group, tailGroups, ipv4))
 		}
 	}
 	return strings.Join(list, "|")

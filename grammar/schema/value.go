@@ -38,7 +38,7 @@ func parseJSON(data []byte) (any, error) {
 	d.UseNumber()
 	v, err := decodeValue(d, 0, 0)
 	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+		if _, endErr := d.Token(); !errors.Is(endErr, io.EOF) {
 			err = fmt.Errorf("there is more after the value")
 		}
 	}
