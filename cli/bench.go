@@ -15,7 +15,7 @@ import (
 // newBench returns the command unmask bench.
 func newBench() *cobra.Command {
 	var o bench.Options
-	var asJSON, all bool
+	var asJSON, everything bool
 	cmd := &cobra.Command{
 		Use: "bench",
 		Example: `  unmask bench                       the usual ones, two minutes on two cores
@@ -33,7 +33,7 @@ Without --only and --all these are measured:
   ` + strings.ReplaceAll(bench.Usual, ",", "\n  "),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Only == "" && !all {
+			if o.Only == "" && !everything {
 				o.Only = bench.Usual
 			}
 			if _, err := bench.Select(o.Only); err != nil {
@@ -49,7 +49,7 @@ Without --only and --all these are measured:
 	}
 	cmd.Flags().StringVar(&o.Only, "only", "",
 		"`PATTERN` of names, such as forward or 'forward/*/int8,head'")
-	cmd.Flags().BoolVar(&all, "all", false, "measure everything")
+	cmd.Flags().BoolVar(&everything, "all", false, "measure everything")
 	cmd.MarkFlagsMutuallyExclusive("only", "all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object a line")
 	flags.Threads(cmd.Flags(), &o.Threads, "processor cores to use")

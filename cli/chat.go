@@ -191,6 +191,8 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	} else if f.watch {
 		c.watcher = terminal.NewWatcher(m, os.Stderr)
 	}
+	// The editor draws on standard error, so that standard output has the answers alone and can go to
+	// a file. Without both ends of a terminal there is nobody to edit.
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !terminal.CanRedraw(os.Stderr) {
 		lines := bufio.NewScanner(textfile.NewReader(terminal.Stdin{Context: ctx}))
 		lines.Buffer(nil, tokenizers.MaxText)
@@ -251,8 +253,8 @@ func (c *conversation) answerMessages(ctx context.Context,
 // was read is the message then.
 func readMessage(lines *bufio.Scanner) (message string, err error) {
 	for lines.Scan() {
-		before, continues := strings.CutSuffix(lines.Text(), `\`)
-		message += before
+		line, continues := strings.CutSuffix(lines.Text(), `\`)
+		message += line
 		if !continues {
 			return message, nil
 		}
@@ -292,6 +294,7 @@ func (c *conversation) runCommand(ctx context.Context, name, argument string) er
 		}
 		c.seed = seed
 	case "/sampler":
+		// Alpha and gamma of the command line belong to the sampler before.
 		next := maps.Clone(c.overrides)
 		for _, name := range []string{"sampler", "alpha", "gamma"} {
 			delete(next, name)
@@ -362,9 +365,9 @@ func (c *conversation) withSystem(messages []chat.Message) []chat.Message {
 }
 
 // askMessage answers a message after others. Without an answer the conversation stays as it is.
-func (c *conversation) askMessage(ctx context.Context, before []chat.Message,
+func (c *conversation) askMessage(ctx context.Context, history []chat.Message,
 	message string) error {
-	messages := append(slices.Clone(before), chat.Message{Role: "user", Content: message})
+	messages := append(slices.Clone(history), chat.Message{Role: "user", Content: message})
 	request := unmask.Request{
 		Variables: c.variables,
 		Overrides: c.overrides,
@@ -375,7 +378,7 @@ func (c *conversation) askMessage(ctx context.Context, before []chat.Message,
 	if err != nil {
 		return err
 	}
-	c.seed++
+	c.seed++ // also for /again, which with the same seed would give the same answer
 	answer, stopped, err := c.generateAnswer(ctx, prepared, c.model.AnswerOf(&request, &prepared))
 	switch {
 	case err != nil:
@@ -392,8 +395,10 @@ func (c *conversation) askMessage(ctx context.Context, before []chat.Message,
 // prepareRequest prepares a request, without the oldest turns if there is no room for them.
 func (c *conversation) prepareRequest(ctx context.Context, r *unmask.Request,
 	messages []chat.Message) (generate.Request, error) {
+	// A message and its answer leave together: most templates refuse a conversation that begins with
+	// an answer. What has left stays away, or the store's keys and values would be of no use.
 	c.dropped = min(c.dropped, len(messages)-1)
-	for before := c.dropped; ; c.dropped += 2 {
+	for droppedBefore := c.dropped; ; c.dropped += 2 {
 		data, err := chat.MessagesJSON(c.withSystem(messages[c.dropped:]))
 		if err != nil {
 			return generate.Request{}, err
@@ -404,7 +409,7 @@ func (c *conversation) prepareRequest(ctx context.Context, r *unmask.Request,
 		if errors.As(err, &refused) && refused.Reason == param.TooLong && len(messages) > c.dropped+2 {
 			continue
 		}
-		if err == nil && c.dropped > before {
+		if err == nil && c.dropped > droppedBefore {
 			terminal.LogWrappedf("the oldest %d messages are no longer sent: the model has no room for "+
 				"them", c.dropped)
 		}
@@ -422,7 +427,7 @@ func (c *conversation) generateAnswer(parent context.Context, r generate.Request
 	case <-c.interrupts: // of the time between two answers
 	default:
 	}
-	go func() {
+	go func() { // Ctrl-C ends this answer and not the conversation
 		select {
 		case <-c.interrupts:
 			cancel()
@@ -439,14 +444,15 @@ func (c *conversation) generateAnswer(parent context.Context, r generate.Request
 		if err != nil {
 			break
 		}
-		shown := view.Render(step.Sequences[0].Tokens)
+		// Text has what is final, which stays if the user stops the answer.
+		rendered := view.Render(step.Sequences[0].Tokens)
 		if step.Sequences[0].Done {
-			text = shown.Text
-			cut = shown.Finish == "length"
+			text = rendered.Text
+			cut = rendered.Finish == "length"
 		} else {
 			text = view.Settled(step.Sequences[0].Tokens, step.Sequences[0].Settled)
 		}
-		display.draw(step, text, shown.Text)
+		display.draw(step, text, rendered.Text)
 	}
 	display.clear()
 	stopped = parent.Err() == nil && errors.Is(err, context.Canceled)
@@ -493,8 +499,8 @@ func (d answerDisplay) draw(step *generate.Step, settled, whole string) {
 	case d.watcher != nil:
 		d.watcher.Draw(step)
 	case d.growing != nil:
-		rest, _ := strings.CutPrefix(whole, settled)
-		d.growing.Draw(settled, rest, step.N, step.Steps)
+		unsettled, _ := strings.CutPrefix(whole, settled)
+		d.growing.Draw(settled, unsettled, step.N, step.Steps)
 	case d.progress != nil:
 		d.progress.Set(step.N, step.Steps)
 	}

@@ -86,11 +86,11 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	findings = append(findings, findPort(f.listen))
 
 	var problems []string
-	for _, found := range findings {
-		if found.Problem != "" {
-			problems = append(problems, found.Name)
+	for _, finding := range findings {
+		if finding.Problem != "" {
+			problems = append(problems, finding.Name)
 		}
-		if err := f.print(found); err != nil {
+		if err := f.print(finding); err != nil {
 			return err
 		}
 	}
@@ -129,13 +129,13 @@ func askReady(ctx context.Context, url string) error {
 }
 
 // print writes a finding as a line of text or of JSON.
-func (f *doctorFlags) print(found finding) error {
+func (f *doctorFlags) print(line finding) error {
 	if f.json {
-		return json.NewEncoder(stdout).Encode(found)
+		return json.NewEncoder(stdout).Encode(line)
 	}
-	fmt.Fprintf(stdout, "%-11s %s\n", found.Name, found.Found)
-	if found.Problem != "" {
-		fmt.Fprintf(stdout, "%-11s %s\n", "", found.Problem)
+	fmt.Fprintf(stdout, "%-11s %s\n", line.Name, line.Found)
+	if line.Problem != "" {
+		fmt.Fprintf(stdout, "%-11s %s\n", "", line.Problem)
 	}
 	return nil
 }
@@ -161,8 +161,8 @@ const lowMemory = 300 << 20
 
 // findMemory says how much memory is free.
 func findMemory() finding {
-	free, known := memory.Available()
-	if !known {
+	free, ok := memory.Available()
+	if !ok {
 		return finding{Name: "memory", Found: "this system does not say how much is free"}
 	}
 	f := finding{Name: "memory", Found: fmt.Sprintf("%.1f GB free", float64(free)/1e9)}
@@ -195,6 +195,8 @@ func findHub(ctx context.Context) []finding {
 	if err != nil {
 		return []finding{{Name: "hub", Found: "its settings cannot be read", Problem: err.Error()}}
 	}
+	// A hub that does not answer is no problem: whoever has local files, or the built-in models, can
+	// work without it. So what to do about it stands in Found.
 	reach := finding{Name: "hub", Found: client.Endpoint + " can be reached"}
 	switch err := reachHub(ctx, client); {
 	case client.Offline:
@@ -214,7 +216,7 @@ func findHub(ctx context.Context) []finding {
 		cache.Found += fmt.Sprintf(", %d models", len(snapshots))
 	}
 	disk := finding{Name: "disk", Found: "this system does not say how much is free"}
-	if free, known := diskspace.Free(client.Cache); known {
+	if free, ok := diskspace.Free(client.Cache); ok {
 		disk.Found = fmt.Sprintf("%.1f GB free where the cache is", float64(free)/1e9)
 	}
 	return []finding{reach, cache, disk}

@@ -126,6 +126,8 @@ func (f *embedFlags) run(ctx context.Context, file string) error {
 		}
 		texts = append(texts, list[i].text)
 	}
+	// A tensor has a row for each text and no place for an error: refused before the first pass, not
+	// after an hour of them.
 	failed := len(list) - len(texts)
 	if failed > 0 && strings.HasSuffix(f.out, ".safetensors") && !f.PerToken {
 		i := slices.IndexFunc(list, func(r vectorRecord) bool { return r.err != nil })
@@ -138,7 +140,7 @@ func (f *embedFlags) run(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	for i := range list {
+	for i := range list { // vectors are of the texts without an error, in the same order
 		if list[i].err == nil {
 			list[i].vector = vectors[0]
 			vectors = vectors[1:]
@@ -257,7 +259,7 @@ func writeVectorTensors(w io.Writer, list []vectorRecord, perToken bool) error {
 		}
 		out = append(out, t)
 	}
-	var all []float32
+	var pooled []float32 // of all texts, one vector each
 	for i, r := range list {
 		switch {
 		case r.err != nil:
@@ -265,11 +267,11 @@ func writeVectorTensors(w io.Writer, list []vectorRecord, perToken bool) error {
 		case perToken:
 			add(strconv.Itoa(i), r.text.ContentTokens(), r.vector)
 		default:
-			all = append(all, r.vector...)
+			pooled = append(pooled, r.vector...)
 		}
 	}
 	if !perToken {
-		add("embeddings", len(list), all)
+		add("embeddings", len(list), pooled)
 	}
 	return weights.Write(w, out, nil)
 }

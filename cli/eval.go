@@ -185,6 +185,7 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 		}
 		terminal.Log(f.saveStats)
 	}
+	// A covariance of W features needs many more samples than W to have full rank by more than luck.
 	if enough := 10 * network.Width(); e.Samples < enough {
 		terminal.Logf("%s of %d features each: the Frechet distance of so few is biased upwards, compare "+
 			"it with that of as many alone, or measure %d", terminal.FormatCount(e.Samples, "image"),

@@ -142,7 +142,7 @@ func (f *imageFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 	if err != nil {
 		return wrapError("model "+f.model, err)
 	}
-	if f.Hub.Enabled() {
+	if f.Hub.Enabled() { // workers make what they can, and what they left is made here
 		setup := share.BuildOutputs(e.Kind, s, j)
 		if err := f.Hub.MakeOutputs(ctx, e, f.out, f.n, setup); err != nil {
 			return err
@@ -240,6 +240,7 @@ func (f *imageFlags) makePictures(ctx context.Context, j *outputs.Job, s runs.Se
 		err = f.makeSamples(ctx, &f.deviceFlags, j, out.Missing(), out,
 			outputs.Hooks{Behind: f.threads > 1, Step: out.RecordFilm})
 	}
+	// After an interruption the finished pictures are there, and are told like those of a whole run.
 	written, closed := out.Close(err)
 	err = outputs.RunError(err, closed)
 	if err != nil && !errors.Is(err, errInterrupted) {

@@ -36,7 +36,7 @@ HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(stdout, dir)
+			fmt.Fprintln(stdout, dir) // first, so that scripts read the model's own directory
 			companions, err := catalog.PullCompanions(cmd.Context(), args[0],
 				terminal.DownloadProgress())
 			if err != nil {

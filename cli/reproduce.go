@@ -144,7 +144,7 @@ func (f *reproduceFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 		}
 	}()
 	for i, kind := range kinds {
-		f.KeepOpen(i+1 < len(kinds) || f.decide > 0)
+		f.KeepOpen(i+1 < len(kinds) || f.decide > 0) // workers wait for the next kind meanwhile
 		m, err := f.openMeasurement(ctx, kind)
 		if err != nil {
 			return err
@@ -179,7 +179,7 @@ func (f *reproduceFlags) redrawReport(set *pflag.FlagSet, size experiments.Size)
 	settings := experiments.Settings{}
 	for _, kind := range []string{"image", "text"} {
 		name := experiments.JournalName(f.out, kind)
-		recorded, found, dropped, err := experiments.ReadJournal(name)
+		recorded, journal, dropped, err := experiments.ReadJournal(name)
 		if errors.Is(err, fs.ErrNotExist) && f.model != "demo" { // a published model is of one kind
 			continue
 		}
@@ -187,11 +187,11 @@ func (f *reproduceFlags) redrawReport(set *pflag.FlagSet, size experiments.Size)
 			return err
 		}
 		logDropped(name, dropped)
-		if missing := size.CountMissing(kind, found); missing > 0 {
+		if missing := size.CountMissing(kind, journal); missing > 0 {
 			return fmt.Errorf("%s: %s of this size missing, want --quick, --full and --samples as they "+
 				"were measured, or no --redraw", name, terminal.FormatCount(missing, "result"))
 		}
-		results = append(results, size.SelectResults(kind, found)...)
+		results = append(results, size.SelectResults(kind, journal)...)
 		maps.Copy(settings, recorded.WithPrefix(kind))
 	}
 	if len(results) == 0 {

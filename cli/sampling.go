@@ -61,7 +61,8 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 }
 
 // readOverrides returns the parameters that flags override; it returns an error for values that are
-// wrong for every model.
+// wrong for every model. What is wrong for one model shows once that is loaded, perhaps minutes
+// later.
 func (s *samplingFlags) readOverrides(f *pflag.FlagSet) (generate.Overrides, error) {
 	overrides := flags.RecipeOverrides(f)
 	return overrides, flagMistake(overrides.Check())

@@ -55,12 +55,12 @@ func (d *deviceFlags) findSchedule(cmd *cobra.Command, name string, steps int, s
 		return err
 	}
 	defer in.Close()
-	found, err := judges.FindSchedule(ctx, m, in, steps, seed)
+	best, err := judges.FindSchedule(ctx, m, in, steps, seed)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, atomicfile.WithoutPath(err))
 	}
 	logNotes(fmt.Sprintf("positions opened at random are %.3g nats of KL from the samples' text, and "+
-		"%.3g with schedule uniform", found.KL, found.UniformKL))
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), found.Schedule)
+		"%.3g with schedule uniform", best.KL, best.UniformKL))
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), best.Schedule)
 	return err
 }

@@ -55,7 +55,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 				return err
 			}
 			s, err := schema.Compile(data, schema.Options{Compact: compact, Recursion: depth})
-			if err != nil {
+			if err != nil { // before a model is loaded, which takes longer
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			m, err := d.loadModel(cmd.Context())

@@ -196,7 +196,7 @@ func (f *scoreFlags) scoreFile(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	if f.also != nil {
+	if f.also != nil { // all models are loaded first: a wrong name should not cost a run of the others
 		models := []*unmask.Model{m}
 		for _, name := range f.also {
 			d := f.deviceFlags
@@ -373,7 +373,7 @@ func readRecords(name string, whole bool) (list []fasta.Record, err error) {
 		return list, err
 	}
 	text, err := readAll(b)
-	_, err = nonEmptyLines(text, err)
+	_, err = nonEmptyLines(text, err) // a file of blank lines alone is an error
 	for line := range strings.Lines(text) {
 		if whole || strings.TrimSpace(line) != "" {
 			list = append(list, fasta.Record{

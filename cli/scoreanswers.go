@@ -92,10 +92,13 @@ func (f *scoreFlags) scoreAnswers(ctx context.Context) error {
 			// Answers of one question have one index: those of equal length then have equal masks, and
 			// their differences vary less.
 			o := f.likelihood
-			before := 0
+			reported := 0
 			o.Seed = f.Seed
 			o.Index = uint32(i)
-			o.Progress = func(done, _ int) { progress.Add(int64(done - before)); before = done }
+			o.Progress = func(passes, _ int) {
+				progress.Add(int64(passes - reported))
+				reported = passes
+			}
 			e, err := likelihood.Measure(ctx, m.Denoiser, a.tokens, a.from, a.to, o)
 			if err != nil {
 				return q.nameAnswer(f.inputs, j, err)

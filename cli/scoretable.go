@@ -21,12 +21,12 @@ import (
 func parsePositions(text string) (list []int, err error) {
 	const limit = 1 << 20
 	for part := range strings.SplitSeq(text, ",") {
-		from, until, isRange := strings.Cut(part, "-")
+		firstText, lastText, isRange := strings.Cut(part, "-")
 		if !isRange {
-			until = from
+			lastText = firstText
 		}
-		first, err1 := strconv.Atoi(from)
-		last, err2 := strconv.Atoi(until)
+		first, err1 := strconv.Atoi(firstText)
+		last, err2 := strconv.Atoi(lastText)
 		switch {
 		case text == "":
 			return nil, nil

@@ -92,7 +92,7 @@ func (f *tuneFlags) run(ctx context.Context) error {
 		return err
 	}
 	var p *terminal.Progress
-	all, err := experiments.Tune(terminal.GracefulContext(ctx), task,
+	settings, err := experiments.Tune(terminal.GracefulContext(ctx), task,
 		experiments.Tuning{
 			Budget: f.budget.Seconds(),
 			N:      f.n,
@@ -102,21 +102,21 @@ func (f *tuneFlags) run(ctx context.Context) error {
 			Limit:  f.limit,
 			Begin:  f.logPlan,
 		},
-		func(done, total int, _ experiments.Point) bool {
-			if done == 0 {
+		func(measured, total int, _ experiments.Point) bool {
+			if measured == 0 {
 				p = terminal.NewProgress("settings", int64(total))
 			}
-			p.Set(int64(done))
+			p.Set(int64(measured))
 			return !terminal.StopRequested(ctx)
 		})
 	p.Close()
 	if err != nil {
 		return err
 	}
-	if len(all) == 0 {
+	if len(settings) == 0 {
 		return errInterrupted
 	}
-	err = f.printFrontier(task, all)
+	err = f.printFrontier(task, settings)
 	if err == nil && terminal.StopRequested(ctx) {
 		err = errInterrupted
 	}
@@ -135,8 +135,8 @@ func (f *tuneFlags) logPlan(settings int, about time.Duration) {
 }
 
 // printFrontier shows the frontier, the best last, and the command of the best.
-func (f *tuneFlags) printFrontier(task experiments.Task, all []experiments.Setting) error {
-	front := experiments.Frontier(all)
+func (f *tuneFlags) printFrontier(task experiments.Task, settings []experiments.Setting) error {
+	front := experiments.Frontier(settings)
 	best := front[len(front)-1]
 	command, err := best.Command(task.Kind, f.model, task.Model.Spec(), task.ModelRecipe)
 	if err != nil {

@@ -51,6 +51,8 @@ func (s *session) onJoin(m *nats.Msg) {
 		return
 	}
 
+	// A worker asks twice: first for the run's key and its plan's hash and, once it has fetched the
+	// plan and made output 0 for comparison, with that key. Only then is it one of the run's workers.
 	reply := joinReply{
 		Run:   s.key,
 		Spec:  s.planHash,
@@ -122,7 +124,7 @@ func (s *session) unusedName(name string) string {
 
 // reasonToRefuse returns why a worker cannot join, in one line that names both sides, or "".
 func (s *session) reasonToRefuse(key string, r *joinRequest) string {
-	here := s.hub.o.Info
+	hubInfo := s.hub.o.Info
 	if !validName.MatchString(r.Worker) {
 		return "worker's name is not 1 to 64 of A-Z a-z 0-9 . _ -"
 	}
@@ -135,10 +137,10 @@ func (s *session) reasonToRefuse(key string, r *joinRequest) string {
 		return fmt.Sprintf("%s was expelled: it %s", who, p.expelReason)
 	case r.Protocol != protocol:
 		return fmt.Sprintf("%s is %s and speaks protocol %d, the hub is %s and speaks %d: want the "+
-			"same program", who, r.Build, r.Protocol, here.Build, protocol)
-	case r.Go != here.Go:
+			"same program", who, r.Build, r.Protocol, hubInfo.Build, protocol)
+	case r.Go != hubInfo.Go:
 		return fmt.Sprintf("%s was built with %s, the hub with %s: want the same, other versions may "+
-			"write other bytes", who, r.Go, here.Go)
+			"write other bytes", who, r.Go, hubInfo.Go)
 	case r.Run != s.key:
 		return "" // it asks what the run is, or knows an earlier one: the reply has this one
 	}
@@ -148,7 +150,7 @@ func (s *session) reasonToRefuse(key string, r *joinRequest) string {
 	if r.Digest != s.firstDigest {
 		return fmt.Sprintf("%s makes output 0 as %.12s on %s (%s, %s), the hub as %.12s on %s (%s, "+
 			"%s): want a device and a program that make the same bytes", who, r.Digest, r.Device,
-			r.Platform, r.Build, s.firstDigest, here.Device, here.Platform, here.Build)
+			r.Platform, r.Build, s.firstDigest, hubInfo.Device, hubInfo.Platform, hubInfo.Build)
 	}
 	return ""
 }
@@ -305,12 +307,12 @@ func (s *session) onBlobRequest(m *nats.Msg) {
 	var data []byte
 	var size int64
 	var err error
-	name, known := s.filePlace[request.SHA256]
+	name, isPlanned := s.filePlace[request.SHA256]
 	switch {
 	case request.SHA256 == s.planHash:
 		data, size, err = readSlice(bytes.NewReader(s.plan), int64(len(s.plan)), request.Offset,
 			length)
-	case known:
+	case isPlanned:
 		data, size, err = readFileSlice(name, request.Offset, length)
 	default:
 		m.Respond(pack(pieceHeader{refusal: refusal{Rejoin: true}})) // it is of an earlier run

@@ -121,11 +121,11 @@ func (h *Hub) Status() Status {
 	return s.status()
 }
 
-// Close ends the hub. If all is done, workers are told that no further run comes, and the secrets
-// are removed; otherwise workers wait for the hub to begin again.
-func (h *Hub) Close(done bool) error {
+// Close ends the hub. If the work is complete, workers are told that no further run comes, and the
+// secrets are removed; otherwise workers wait for the hub to begin again.
+func (h *Hub) Close(complete bool) error {
 	defer h.engine.close()
-	if !done {
+	if !complete {
 		return nil
 	}
 	err := h.sendLastOver()
@@ -193,7 +193,8 @@ func (h *Hub) Run(ctx context.Context, r Run) error {
 	return err
 }
 
-// newSession makes the plan that workers get.
+// newSession makes the plan that workers get. Trees are sorted, so that the same run always has the
+// same plan and the same key: a hub that was started again goes on with the workers that it had.
 func newSession(h *Hub, r Run) (*session, error) {
 	s := &session{
 		hub:       h,

@@ -209,7 +209,7 @@ func (r *result) splitOutputs(data []byte) (outputs []Output, damaged bool, err 
 	if total > MaxResult {
 		return nil, false, fmt.Errorf("result is %d bytes, want at most %d", total, MaxResult)
 	}
-	if total != len(data) {
+	if total != len(data) { // the sender counted what it sent, so some was lost on the way
 		return nil, true, nil
 	}
 	for _, h := range r.Outputs {

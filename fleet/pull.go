@@ -96,6 +96,8 @@ func (w *worker) nextJobs(ctx context.Context) (jobs []*heldJob, err error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		// Jobs that the hub believes to be here, and that are not among those held, are given to others:
+		// their reply was lost.
 		wish := result{Job: job{Run: w.run}, Want: int(w.jobLimit.Load())}
 		w.held.Range(func(first, _ any) bool {
 			wish.Held = append(wish.Held, first.(int))
@@ -137,7 +139,7 @@ func (w *worker) makeJobs(ctx context.Context, jobs []*heldJob, results chan<- *
 		if j.missing > 0 {
 			return nil
 		}
-		j.began = began
+		j.began = began // the moment when the one before it was complete: jobs are made in turn
 		began = w.o.now()
 		select {
 		case results <- j:

@@ -108,15 +108,15 @@ type peer struct {
 func (s *session) serve(ctx context.Context, workerEnd <-chan error) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	shown := s.hub.o.now()
+	shownAt := s.hub.o.now()
 	for {
 		finished, err := s.step()
 		if finished || err != nil {
 			s.showStatus()
 			return err
 		}
-		if s.hub.o.now.since(shown) >= time.Second {
-			shown = s.hub.o.now()
+		if s.hub.o.now.since(shownAt) >= time.Second {
+			shownAt = s.hub.o.now()
 			s.showStatus()
 		}
 		select {
@@ -326,8 +326,8 @@ func (s *session) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := Status{Done: s.run.N - s.missing, N: s.run.N, Left: -1, Counts: s.counts}
-	if made := st.Done - s.doneBefore; made > 0 {
-		st.Rate = float64(made) / s.hub.o.now.since(s.began).Seconds()
+	if madeNow := st.Done - s.doneBefore; madeNow > 0 {
+		st.Rate = float64(madeNow) / s.hub.o.now.since(s.began).Seconds()
 		st.Left = float64(s.missing) / st.Rate
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.peers)) {

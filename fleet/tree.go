@@ -164,8 +164,8 @@ func (t *Tree) matches(place string) bool {
 		}
 	}
 	for _, f := range t.Files {
-		found, err := hashFile(t.path(place, f))
-		if err != nil || found.SHA256 != f.SHA256 {
+		hash, err := hashFile(t.path(place, f))
+		if err != nil || hash.SHA256 != f.SHA256 {
 			return false
 		}
 	}
@@ -178,7 +178,7 @@ type cache struct{ dir string }
 // place returns where a tree is: one of the local paths that has its bytes, or the cache, to which
 // fetch gets what is missing.
 func (c cache) place(t *Tree, localPaths []string,
-	fetch func(f File, to string) error) (string, error) {
+	fetch func(f File, target string) error) (string, error) {
 	if err := t.check(); err != nil {
 		return "", err
 	}
@@ -203,14 +203,16 @@ func (c cache) place(t *Tree, localPaths []string,
 				return "", err
 			}
 		}
-		to := t.path(place, f)
-		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+		target := t.path(place, f)
+		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
 			return "", err
 		}
-		if err := linkFile(blob, to); err != nil {
+		if err := linkFile(blob, target); err != nil {
 			return "", err
 		}
 	}
+	// The mark is written last: a tree without it was left by a worker that ended meanwhile, and is
+	// completed by the next.
 	return place, atomicfile.Put(complete, nil)
 }
 
@@ -218,34 +220,34 @@ func (c cache) place(t *Tree, localPaths []string,
 const completeMark = ".whole"
 
 // linkFile gives a file a second name, or copies it where there are no links.
-func linkFile(from, to string) error {
-	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func linkFile(source, target string) error {
+	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if os.Link(from, to) == nil {
-		return atomicfile.SyncDir(filepath.Dir(to))
+	if os.Link(source, target) == nil {
+		return atomicfile.SyncDir(filepath.Dir(target))
 	}
-	return copyFile(from, to)
+	return copyFile(source, target)
 }
 
-// copyFile copies a file, whole or not at all. to may be another name of from by now: another
+// copyFile copies a file, whole or not at all. target may be another name of source by now: another
 // worker of the machine may have linked it.
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
+func copyFile(source, target string) error {
+	in, err := os.Open(source)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	return atomicfile.WriteFile(to, func(w io.Writer) error {
+	return atomicfile.WriteFile(target, func(w io.Writer) error {
 		_, err := io.Copy(w, in)
 		return err
 	})
 }
 
-// fetchFile gets a file in pieces into to, through a file beside it that goes on where it was. get
-// returns the bytes from an offset, at least one.
-func fetchFile(f File, to string, get func(offset int64) ([]byte, error)) error {
-	part := to + ".part"
+// fetchFile gets a file in pieces into target, through a file beside it that goes on where it was.
+// get returns the bytes from an offset, at least one.
+func fetchFile(f File, target string, get func(offset int64) ([]byte, error)) error {
+	part := target + ".part"
 	out, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
@@ -291,10 +293,10 @@ func fetchFile(f File, to string, get func(offset int64) ([]byte, error)) error 
 	if err := out.Close(); err != nil {
 		return err
 	}
-	if err := os.Rename(part, to); err != nil {
+	if err := os.Rename(part, target); err != nil {
 		return err
 	}
-	return atomicfile.SyncDir(filepath.Dir(to))
+	return atomicfile.SyncDir(filepath.Dir(target))
 }
 
 // placesByHash returns the places of all files by hash, for the hub to read.

@@ -135,7 +135,7 @@ func Work(ctx context.Context, j JoinLine, o WorkerOptions) error {
 		switch {
 		case errors.Is(err, errNoRunLeft):
 			return nil
-		case errors.Is(err, ErrRunEnded):
+		case errors.Is(err, ErrRunEnded): // a hub may have several runs, one after the other
 			continue
 		case err != nil:
 			return err
@@ -405,18 +405,18 @@ func (w *worker) fetchPiece(ctx context.Context, sha256 string, offset int64) ([
 
 // placeTree finds the place of a tree, and gets what is missing of it.
 func (w *worker) placeTree(ctx context.Context, t *Tree) (string, error) {
-	return cache{w.o.Cache}.place(t, w.o.LocalPaths, func(f File, to string) error {
-		l := flock.New(to + ".lock") // workers of one machine fetch a file once
+	return cache{w.o.Cache}.place(t, w.o.LocalPaths, func(f File, target string) error {
+		l := flock.New(target + ".lock") // workers of one machine fetch a file once
 		if err := l.Lock(); err != nil {
 			return err
 		}
 		defer l.Close()
-		if _, err := os.Stat(to); err == nil {
+		if _, err := os.Stat(target); err == nil {
 			return nil
 		}
 		w.o.Say(fmt.Sprintf("fetching %s of %s, %.1f MB", filepath.Base(cmp.Or(f.Path, t.Base)),
 			t.Name, float64(f.Size)/1e6))
-		return fetchFile(f, to, func(offset int64) ([]byte, error) {
+		return fetchFile(f, target, func(offset int64) ([]byte, error) {
 			return w.fetchPiece(ctx, f.SHA256, offset)
 		})
 	})

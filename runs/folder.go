@@ -127,7 +127,7 @@ func (f *Folder) clean() error {
 	}
 	for _, n := range names {
 		i, isOutput := outputIndex(n)
-		isUnlisted := isOutput && i >= f.manifest.nextIndex()
+		isUnlisted := isOutput && i >= f.manifest.nextIndex() // it is made again, with the same bytes
 		if !isUnlisted && !isTemporaryOutput(n) {
 			continue
 		}

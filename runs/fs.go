@@ -65,10 +65,10 @@ func (osFiles) OpenFile(name string, flag int) (openFile, error) {
 }
 
 // Rename replaces to.
-func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
+func (osFiles) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
 
 // Link makes a hard link.
-func (osFiles) Link(from, to string) error { return os.Link(from, to) }
+func (osFiles) Link(oldName, newName string) error { return os.Link(oldName, newName) }
 
 // Remove removes a file or an empty directory.
 func (osFiles) Remove(name string) error { return os.Remove(name) }

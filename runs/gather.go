@@ -60,9 +60,9 @@ func gatherFolder(out string, s Settings, entries []Entry, shardNames []string) 
 	}
 	defer func() { err = cmp.Or(err, folder.Close()) }()
 
-	done := folder.Done()
-	if done > len(entries) {
-		return fmt.Errorf("%s has %d outputs, the shards have %d", out, done, len(entries))
+	linked := folder.Done() // by a Gather that was interrupted
+	if linked > len(entries) {
+		return fmt.Errorf("%s has %d outputs, the shards have %d", out, linked, len(entries))
 	}
 	if faults := folder.Faults(); len(faults) > 0 {
 		return fmt.Errorf("%s: %s", out, faults[0])
@@ -76,7 +76,7 @@ func gatherFolder(out string, s Settings, entries []Entry, shardNames []string) 
 		data, err := atomicfile.ReadFile(name)
 		return data, name, err
 	}
-	return folder.Adopt(entries[done:], readFile)
+	return folder.Adopt(entries[linked:], readFile)
 }
 
 // gatherLines copies the lines of shards into the file out. shardNames has the shard of each entry.
@@ -87,9 +87,9 @@ func gatherLines(out string, s Settings, entries []Entry, shardNames []string) (
 	}
 	defer func() { err = cmp.Or(err, lines.Close()) }()
 
-	done := lines.Done()
-	if done > len(entries) {
-		return fmt.Errorf("%s has %d outputs, the shards have %d", out, done, len(entries))
+	copied := lines.Done()
+	if copied > len(entries) {
+		return fmt.Errorf("%s has %d outputs, the shards have %d", out, copied, len(entries))
 	}
 
 	// Entries come in order, so each shard is read once, and unread is what follows the last line
@@ -112,14 +112,14 @@ func gatherLines(out string, s Settings, entries []Entry, shardNames []string) (
 			}
 		}
 
-		line, after, found := bytes.Cut(unread, []byte("\n"))
-		if !found {
+		line, unreadAfter, isWhole := bytes.Cut(unread, []byte("\n"))
+		if !isWhole {
 			return nil, name, fmt.Errorf("%s: the line of output %d is missing", name, e.Index)
 		}
-		unread = after
+		unread = unreadAfter
 		return append(bytes.Clone(line), '\n'), name, nil
 	}
-	return lines.Adopt(entries[done:], readLine)
+	return lines.Adopt(entries[copied:], readLine)
 }
 
 // readSources reads the manifests of shards, checks that they belong together, and sorts them by
@@ -150,19 +150,19 @@ func readSources(names []string) ([]source, error) {
 }
 
 // checkSameRun returns an error if other is a shard of another run than s.
-func (s source) checkSameRun(other source) error {
-	if differences := listDifferences(s.Settings, other.Settings); len(differences) > 0 {
+func (s source) checkSameRun(second source) error {
+	if differences := listDifferences(s.Settings, second.Settings); len(differences) > 0 {
 		inShards := strings.NewReplacer(" there,", " in the first,", " now", " in the second")
-		return fmt.Errorf("%s and %s are of other runs: %s", s.name, other.name,
+		return fmt.Errorf("%s and %s are of other runs: %s", s.name, second.name,
 			inShards.Replace(strings.Join(differences, "; ")))
 	}
-	if s.Folder != other.Folder {
+	if s.Folder != second.Folder {
 		return fmt.Errorf("%s and %s are a folder and a file, want shards of one run", s.name,
-			other.name)
+			second.name)
 	}
-	if s.Part.Of != other.Part.Of {
-		return fmt.Errorf("%s has %s, %s has %s, want shards of one run", s.name, s.Part, other.name,
-			other.Part)
+	if s.Part.Of != second.Part.Of {
+		return fmt.Errorf("%s has %s, %s has %s, want shards of one run", s.name, s.Part, second.name,
+			second.Part)
 	}
 	return nil
 }

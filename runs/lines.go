@@ -46,7 +46,7 @@ func openLines(fsys fileSystem, name string, s Settings, p *Part) (_ *Lines, err
 	if err != nil {
 		return nil, err
 	}
-	if exists && info.Size() > 0 && !hasManifest {
+	if exists && info.Size() > 0 && !hasManifest { // somebody's file, which is not ours to change
 		return nil, fmt.Errorf("%s is there but %s%s is not, want a new file or that of a run", name,
 			base, manifestSuffix)
 	}
@@ -64,6 +64,8 @@ func openLines(fsys fileSystem, name string, s Settings, p *Part) (_ *Lines, err
 // openLog opens the file of lines, checks those that the manifest lists, and cuts off what follows
 // them.
 func (l *Lines) openLog(exists bool) (err error) {
+	// A file that is missing although the manifest lists lines of it was deleted or moved. A new one
+	// in its place would hide that.
 	flag := os.O_RDWR
 	if len(l.manifest.Entries) == 0 {
 		flag |= os.O_CREATE

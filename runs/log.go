@@ -51,12 +51,12 @@ func WholeLines(data []byte) (lines [][]byte, size int) {
 	count := 0 // of lines up to the last one that is not blank
 	unread := data
 	for {
-		line, after, found := bytes.Cut(unread, []byte("\n"))
-		if !found {
+		line, unreadAfter, isWhole := bytes.Cut(unread, []byte("\n"))
+		if !isWhole {
 			return lines[:count], size
 		}
 		lines = append(lines, line)
-		unread = after
+		unread = unreadAfter
 		if len(bytes.TrimSpace(line)) > 0 {
 			count = len(lines)
 			size = len(data) - len(unread)

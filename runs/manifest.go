@@ -66,11 +66,11 @@ const manifestVersion = 1
 
 // DifferingNames returns the names of the settings that s and t do not share, sorted.
 func (s Settings) DifferingNames(t Settings) []string {
-	all := Settings{}
-	maps.Copy(all, s)
-	maps.Copy(all, t)
+	union := Settings{}
+	maps.Copy(union, s)
+	maps.Copy(union, t)
 	isSame := func(name string) bool { return s.Quote(name) == t.Quote(name) }
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), isSame)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(union)), isSame)
 }
 
 // Quote returns a setting in quotes, or the word none.

@@ -37,8 +37,8 @@ func ParseShard(text string, getenv func(string) string) (Shard, error) {
 		return shardFromEnvironment(getenv)
 	}
 
-	i, n, found := strings.Cut(text, "/")
-	if shard, ok := newShard(i, n); found && ok {
+	i, n, hasSlash := strings.Cut(text, "/")
+	if shard, ok := newShard(i, n); hasSlash && ok {
 		return shard, nil
 	}
 	return Shard{}, &param.Error{

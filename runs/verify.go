@@ -151,9 +151,9 @@ func (r *Report) verifyOpenLines(f openFile, name string) error {
 		return err
 	}
 	r.Faults = append(r.Faults, faults...)
-	if rest := info.Size() - listedSize; rest > 0 && len(faults) == 0 {
+	if unlisted := info.Size() - listedSize; unlisted > 0 && len(faults) == 0 {
 		r.addFault(filepath.Base(name),
-			fmt.Sprintf("%d bytes after its last line are not in the manifest", rest))
+			fmt.Sprintf("%d bytes after its last line are not in the manifest", unlisted))
 	}
 	return nil
 }

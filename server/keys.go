@@ -78,7 +78,7 @@ func (k *Keys) Reload() error {
 		case owner != name:
 			return fmt.Errorf("line %d gives %s the key of %s, want one of its own", i+1, name, owner)
 		}
-		owners[sum] = name
+		owners[sum] = name // of a hash: keys themselves are not kept in memory
 		keys = append(keys, clientKey{name, sum})
 	}
 	if len(keys) == 0 {

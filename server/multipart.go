@@ -130,6 +130,7 @@ func (f *fields) setFormField(name string, values []string) *Fault {
 		return nil
 	}
 
+	// A part has no type, so 3 and true are read as numbers and flags where a field may be either.
 	text := values[0]
 	isJSON := !slices.Contains(textOnlyFields, name) && !strings.HasPrefix(text, "{") &&
 		jsonline.Check([]byte(text)) == nil

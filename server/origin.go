@@ -36,6 +36,7 @@ func newOrigins(o Options) (*origins, error) {
 		g.hosts = append(g.hosts, strings.ToLower(bareHost(host)))
 	}
 	if host, _, err := net.SplitHostPort(o.Listen); err == nil {
+		// A server on all addresses of the machine cannot know by which names it is reached.
 		ip, err := netip.ParseAddr(host)
 		g.isWildcard = host == "" || err == nil && ip.IsUnspecified()
 		if !g.isWildcard {

@@ -43,6 +43,7 @@ func (s *Server) handleResult(w http.ResponseWriter, r *http.Request) *Fault {
 			index = n
 		}
 	}
+	// A film is drawn from the steps, of which a long call keeps none.
 	if a == nil || file != "" && index < 0 || extension == "gif" && c.DroppedEvents() {
 		return newFault(http.StatusNotFound, "result_not_found",
 			"there is no such result: it was never made, or not kept; ask again")

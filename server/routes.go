@@ -445,7 +445,7 @@ func (m *servedModel) rank(need modelNeed) int {
 		if m.chat != nil {
 			return 1
 		}
-		if isText {
+		if isText { // its refusal says why it has no conversations
 			return 0
 		}
 	}
@@ -460,10 +460,10 @@ func (s *Server) model(f *fields, need modelNeed) *servedModel {
 // findModel returns the model of a name or, if the request names none, the one that fits best what
 // a route needs. Where there is none, f fails and nil is returned.
 func (s *Server) findModel(f *fields, name string, isNamed bool, need modelNeed) *servedModel {
-	all := s.allModels()
+	models := s.allModels()
 	var names []string
 	var best *servedModel
-	for _, m := range all {
+	for _, m := range models {
 		if m.rank(need) < 0 {
 			continue
 		}
@@ -481,7 +481,9 @@ func (s *Server) findModel(f *fields, name string, isNamed bool, need modelNeed)
 		return nil
 	}
 
-	loading := len(all) < max(s.o.Expect, 1)
+	// While models are loaded, one with a chat template may still come. To answer meanwhile that there
+	// is none would make a client give up.
+	loading := len(models) < max(s.o.Expect, 1)
 	betterMayCome := loading && need == needsChat && best != nil && best.chat == nil
 	if best != nil && !betterMayCome && !isNamed {
 		return best

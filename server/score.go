@@ -107,6 +107,8 @@ func (s *Server) answerInTurns(w http.ResponseWriter, r *http.Request, f *fields
 	}
 	defer leave()
 
+	// The work ends with the client, at the deadline, or when the server closes; which of them it was
+	// decides the answer below.
 	ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeout)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()

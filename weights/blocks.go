@@ -78,17 +78,18 @@ func (t *Tensor) fileRow(i int) int {
 	return i - inHead + inHead%half*2 + inHead/half
 }
 
-// eachFilePart calls read for the n elements of a view of HalfSplit from element off on, row by
+// eachFilePart calls read for the n elements of a view of HalfSplit from element first on, row by
 // row: these rows are not neighbours in the file. read gets the part's first element within the
 // piece, its length, and its first element in the file.
-func (t *Tensor) eachFilePart(n, off int, read func(pieceOff, length, fileOff int) error) error {
-	if off < 0 || off > t.Numel() || n > t.Numel()-off {
-		return fmt.Errorf("tensor %q: elements %d..%d wanted, it has %d", t.Name, off, off+n, t.Numel())
+func (t *Tensor) eachFilePart(n, first int, read func(pieceOff, length, fileOff int) error) error {
+	if first < 0 || first > t.Numel() || n > t.Numel()-first {
+		return fmt.Errorf("tensor %q: elements %d..%d wanted, it has %d", t.Name, first, first+n,
+			t.Numel())
 	}
 	width := t.Shape[1]
 	for pieceOff := 0; pieceOff < n; {
-		row := (off + pieceOff) / width
-		column := (off + pieceOff) % width
+		row := (first + pieceOff) / width
+		column := (first + pieceOff) % width
 		length := min(width-column, n-pieceOff)
 		if err := read(pieceOff, length, t.fileRow(row)*width+column); err != nil {
 			return err

@@ -65,6 +65,8 @@ func readBFloat16(dst []float32, src []byte) (hasNoNaN bool) {
 		carry     = 0x007f007f_007f007f
 		sign      = 0x80008000_80008000
 	)
+	// Without its sign a NaN is above 0x7f80, infinity. Adding 0x7f carries it, and nothing less, into
+	// the sign's place, where all are collected.
 	var signs uint64
 	for len(dst) >= 4 {
 		b := binary.LittleEndian.Uint64(src)

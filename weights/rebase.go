@@ -73,25 +73,25 @@ func findPrefix(names []string, anchor string, prefixes []string) (string, error
 		return "", nil
 	}
 
-	var found []string // what stands before the anchor, of each name that ends in it
+	var anchored []string // what stands before the anchor, of each name that ends in it
 	for _, name := range names {
 		if p, ok := strings.CutSuffix(name, anchor); ok && (p == "" || strings.HasSuffix(p, ".")) {
-			found = append(found, p)
+			anchored = append(anchored, p)
 		}
 	}
 	for _, p := range prefixes {
-		if slices.Contains(found, p) {
+		if slices.Contains(anchored, p) {
 			return p, nil
 		}
 	}
-	switch len(found) {
+	switch len(anchored) {
 	case 0:
 		return "", nil
 	case 1:
-		return found[0], nil
+		return anchored[0], nil
 	}
 	// A guess could load the weights of another network in the same file (a discriminator, an
 	// average of the weights).
-	return "", fmt.Errorf("%d tensors end in %q, under the prefixes %q: one is allowed", len(found),
-		anchor, found)
+	return "", fmt.Errorf("%d tensors end in %q, under the prefixes %q: one is allowed", len(anchored),
+		anchor, anchored)
 }

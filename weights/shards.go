@@ -43,8 +43,8 @@ func (s *Set) addFiles(dir fs.FS, file, dirName string,
 	for _, shard := range listShards(shardByTensor) {
 		// The index says which of two copies counts: the other is left over from before an overlay.
 		tensors, err := addFile(shard, func(tensor string) bool {
-			other, ok := indexed[tensor]
-			return !ok || other == shard
+			counted, ok := indexed[tensor]
+			return !ok || counted == shard
 		})
 		if err != nil {
 			return fmt.Errorf("%s: shard %s: %w", index, shard, err)

@@ -74,25 +74,25 @@ func (t *Tensor) Floats() ([]float32, error) {
 	return dst, t.ReadFloat32s(dst, 0)
 }
 
-// ReadFloat32s is Float32s for the len(dst) elements from element off on, so that a large tensor
+// ReadFloat32s is Float32s for the len(dst) elements from element first on, so that a large tensor
 // can be packed in pieces. Of a block format the piece must be whole blocks. That the file has not
 // changed meanwhile is checked once, by Release.
-func (t *Tensor) ReadFloat32s(dst []float32, off int) error {
+func (t *Tensor) ReadFloat32s(dst []float32, first int) error {
 	if !t.DType.IsFloat() {
 		return fmt.Errorf("tensor %q: dtype is %s, want F32, F16, BF16, F64 or a block format", t.Name,
 			t.DType)
 	}
 	if t.heads > 0 {
-		return t.eachFilePart(len(dst), off, func(pieceOff, length, fileOff int) error {
+		return t.eachFilePart(len(dst), first, func(pieceOff, length, fileOff int) error {
 			return t.readInFileOrder(dst[pieceOff:pieceOff+length], fileOff)
 		})
 	}
-	return t.readInFileOrder(dst, off)
+	return t.readInFileOrder(dst, first)
 }
 
-// readInFileOrder converts the len(dst) elements from element off of the file on.
-func (t *Tensor) readInFileOrder(dst []float32, off int) error {
-	data, err := t.elementBytes(off, len(dst))
+// readInFileOrder converts the len(dst) elements from element first of the file on.
+func (t *Tensor) readInFileOrder(dst []float32, first int) error {
+	data, err := t.elementBytes(first, len(dst))
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (t *Tensor) readInFileOrder(dst []float32, off int) error {
 	if !math.IsNaN(float64(dst[badIndex])) {
 		what = "beyond float32"
 	}
-	return fmt.Errorf("tensor %q: element %d is %s", t.Name, off+badIndex, what)
+	return fmt.Errorf("tensor %q: element %d is %s", t.Name, first+badIndex, what)
 }
 
 // Int64s returns the elements of an integer or boolean tensor.
@@ -133,13 +133,13 @@ func (t *Tensor) Int64s() ([]int64, error) {
 	return dst, nil
 }
 
-// ReadBytes copies the raw bytes from byte off on into dst.
-func (t *Tensor) ReadBytes(dst []byte, off int) error {
-	if off < 0 || off > len(t.Data) || len(dst) > len(t.Data)-off {
-		return fmt.Errorf("tensor %q: bytes %d..%d wanted, it has %d", t.Name, off, off+len(dst),
+// ReadBytes copies the raw bytes from byte first on into dst.
+func (t *Tensor) ReadBytes(dst []byte, first int) error {
+	if first < 0 || first > len(t.Data) || len(dst) > len(t.Data)-first {
+		return fmt.Errorf("tensor %q: bytes %d..%d wanted, it has %d", t.Name, first, first+len(dst),
 			len(t.Data))
 	}
-	if err := t.src.guard(func() { copy(dst, t.Data[off:]) }); err != nil {
+	if err := t.src.guard(func() { copy(dst, t.Data[first:]) }); err != nil {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	return nil
@@ -161,9 +161,9 @@ func (t *Tensor) Release() error {
 	return t.checkUnchanged()
 }
 
-// elementBytes returns the bytes of n elements from element off on. It checks the shape against the
-// data, because a Tensor may be built by hand.
-func (t *Tensor) elementBytes(off, n int) ([]byte, error) {
+// elementBytes returns the bytes of n elements from element first on. It checks the shape against
+// the data, because a Tensor may be built by hand.
+func (t *Tensor) elementBytes(first, n int) ([]byte, error) {
 	values, size := t.DType.Block()
 	total, ok := countElements(t.Shape)
 	if !ok || values == 0 || total%values != 0 || len(t.Data)/size != total/values ||
@@ -171,14 +171,15 @@ func (t *Tensor) elementBytes(off, n int) ([]byte, error) {
 		return nil, fmt.Errorf("tensor %q: %d bytes do not hold shape %v of %s", t.Name, len(t.Data),
 			t.Shape, t.DType)
 	}
-	if off < 0 || off > total || n > total-off {
-		return nil, fmt.Errorf("tensor %q: elements %d..%d wanted, it has %d", t.Name, off, off+n, total)
+	if first < 0 || first > total || n > total-first {
+		return nil, fmt.Errorf("tensor %q: elements %d..%d wanted, it has %d", t.Name, first, first+n,
+			total)
 	}
-	if off%values != 0 || n%values != 0 {
-		return nil, fmt.Errorf("tensor %q: elements are %d..%d, want whole blocks of %d", t.Name, off,
-			off+n, values)
+	if first%values != 0 || n%values != 0 {
+		return nil, fmt.Errorf("tensor %q: elements are %d..%d, want whole blocks of %d", t.Name, first,
+			first+n, values)
 	}
-	return t.Data[off/values*size : (off+n)/values*size], nil
+	return t.Data[first/values*size : (first+n)/values*size], nil
 }
 
 // countElements multiplies the dimensions. It refuses a negative one and any shape whose non-zero

@@ -41,15 +41,15 @@ func OpenWith(name string, parse func(data []byte) ([]*Tensor, map[string]string
 }
 
 // Join adds the tensors and the files of another set, which must not be used any more.
-func (s *Set) Join(other *Set) error {
-	for _, name := range other.Names() {
+func (s *Set) Join(part *Set) error {
+	for _, name := range part.Names() {
 		if s.tensors[name] != nil {
 			return fmt.Errorf("tensor %q is in two parts", name)
 		}
-		s.tensors[name] = other.tensors[name]
+		s.tensors[name] = part.tensors[name]
 	}
-	maps.Copy(s.metadata, other.metadata)
-	s.sources = append(s.sources, other.sources...)
+	maps.Copy(s.metadata, part.metadata)
+	s.sources = append(s.sources, part.sources...)
 	return nil
 }
 

@@ -98,7 +98,7 @@ func (m *matrix) packColumns(first int, row backend.RowFunc, x []float32) {
 	}
 	stride := columnStride(m.in)
 	for i := range packWidth {
-		column := x[i*stride:][:m.in]
+		column := x[i*stride:][:m.in] // a row of the matrix is a column of a panel
 		clear(column)
 		if i < n {
 			row(first+i, column)

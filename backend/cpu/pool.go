@@ -53,7 +53,7 @@ func (j *poolJob) poolRow(_, i int) {
 	step := max(s.Stride, 1)
 	factor := s.UpsampleFactor()
 	image := i / height
-	top := i%height*step - s.PadH
+	top := i%height*step - s.PadH // of the window, which may begin above the image
 	h0 := max(top, 0)
 	h1 := min(top+s.KH, factor*s.Height)
 	for x := range width {

@@ -61,11 +61,11 @@ func (d *durationValue) Type() string { return "duration" }
 
 // Set implements pflag.Value.
 func (d *durationValue) Set(text string) error {
-	found, err := time.ParseDuration(text)
-	if err == nil && found < 0 {
+	duration, err := time.ParseDuration(text)
+	if err == nil && duration < 0 {
 		err = errors.New("a negative time, want 0s or more")
 	}
-	*d = durationValue(found)
+	*d = durationValue(duration)
 	return err
 }
 

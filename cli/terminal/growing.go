@@ -27,8 +27,8 @@ func NewGrowingText(out io.Writer, columns int) *GrowingText {
 }
 
 // Draw shows a text after a step: settled is what has settled of it, which begins with what had
-// settled before, and rest is what follows for now.
-func (g *GrowingText) Draw(settled, rest string, step, steps int) {
+// settled before, and unsettled is what follows for now.
+func (g *GrowingText) Draw(settled, unsettled string, step, steps int) {
 	wrapped := g.wrap(settled)
 	lastLine := strings.LastIndex(wrapped, "\n") + 1
 	var b strings.Builder
@@ -40,9 +40,9 @@ func (g *GrowingText) Draw(settled, rest string, step, steps int) {
 	if room < len(progress) {
 		progress = ""
 	}
-	rest = runewidth.Truncate(inOneLine(rest), max(room-len(progress), 0), "")
-	if rest+progress != "" {
-		b.WriteString(dim + rest + progress + reset)
+	unsettled = runewidth.Truncate(inOneLine(unsettled), max(room-len(progress), 0), "")
+	if unsettled+progress != "" {
+		b.WriteString(dim + unsettled + progress + reset)
 	}
 	b.WriteByte('\r') // so that a ^C which the terminal adds is drawn over
 	io.WriteString(g.out, b.String())

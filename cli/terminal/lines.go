@@ -27,13 +27,13 @@ func (s Stdin) Read(p []byte) (int, error) {
 	var err error
 	// The goroutine may outlive this call, so it must not write to p.
 	buffer := make([]byte, len(p))
-	done := make(chan struct{})
+	finished := make(chan struct{})
 	go func(in io.Reader) {
 		n, err = in.Read(buffer)
-		close(done)
+		close(finished)
 	}(os.Stdin)
 	select {
-	case <-done:
+	case <-finished:
 		return copy(p, buffer[:n]), err
 	case <-s.Context.Done():
 		return 0, s.Context.Err()
@@ -88,11 +88,11 @@ func (e *LineEditor) resize() {
 // runs.
 func (e *LineEditor) ReadMessage() (string, error) {
 	in := int(os.Stdin.Fd())
-	before, err := term.MakeRaw(in)
+	saved, err := term.MakeRaw(in)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = term.Restore(in, before) }()
+	defer func() { _ = term.Restore(in, saved) }()
 	e.resize()
 	e.t.SetBracketedPasteMode(true)
 	defer e.t.SetBracketedPasteMode(false)

@@ -109,8 +109,8 @@ func NewProgress(label string, total int64, options ...progressbar.Option) *Prog
 func (p *Progress) Add(n int64) { p.Set(p.done + n) }
 
 // Set sets how much work is done.
-func (p *Progress) Set(done int64) {
-	p.done = done
+func (p *Progress) Set(count int64) {
+	p.done = count
 	const labelInterval = time.Second / 2 // more often, the time left is not readable
 	switch {
 	case p.bar != nil:
@@ -118,11 +118,11 @@ func (p *Progress) Set(done int64) {
 			p.updatedAt = time.Now()
 			p.bar.Describe(p.label + timeLeft(p.done, p.total, time.Since(p.startedAt)))
 		}
-		p.bar.Set64(done)
+		p.bar.Set64(count)
 		p.returnCursor()
-	case done != p.loggedDone && time.Since(p.updatedAt) >= LineInterval:
+	case count != p.loggedDone && time.Since(p.updatedAt) >= LineInterval:
 		p.updatedAt = time.Now()
-		p.loggedDone = done
+		p.loggedDone = count
 		Log(progressLine(p.label, p.done, p.total, time.Since(p.startedAt)))
 	}
 }
@@ -132,11 +132,11 @@ func (p *Progress) Set(done int64) {
 func (p *Progress) returnCursor() { fmt.Fprint(os.Stderr, "\r") }
 
 // progressLine returns a line of progress: "steps: 3 of 32, 12s left".
-func progressLine(label string, done, total int64, took time.Duration) string {
+func progressLine(label string, count, total int64, took time.Duration) string {
 	if total < 0 {
-		return fmt.Sprintf("%s: %d", label, done)
+		return fmt.Sprintf("%s: %d", label, count)
 	}
-	return fmt.Sprintf("%s: %d of %d%s", label, done, total, timeLeft(done, total, took))
+	return fmt.Sprintf("%s: %d of %d%s", label, count, total, timeLeft(count, total, took))
 }
 
 // maxTimeLeft bounds the times that are shown: a guess of more than a year says nothing, and a
@@ -145,11 +145,11 @@ const maxTimeLeft = 365 * 24 * time.Hour
 
 // timeLeft returns the time left at the mean speed so far: ", 12s left", or "" if it is unknown or
 // beyond maxTimeLeft.
-func timeLeft(done, total int64, took time.Duration) string {
-	if done <= 0 || total < done {
+func timeLeft(count, total int64, took time.Duration) string {
+	if count <= 0 || total < count {
 		return ""
 	}
-	nanoseconds := float64(took) * float64(total-done) / float64(done)
+	nanoseconds := float64(took) * float64(total-count) / float64(count)
 	if nanoseconds > float64(maxTimeLeft) {
 		return ""
 	}
@@ -173,11 +173,11 @@ type LazyProgress struct {
 }
 
 // Set sets how much of a total is done.
-func (l *LazyProgress) Set(done, total int) {
+func (l *LazyProgress) Set(count, total int) {
 	if l.p == nil {
 		l.p = NewProgress(l.Label, int64(total))
 	}
-	l.p.Set(int64(done))
+	l.p.Set(int64(count))
 }
 
 // Close removes the bar.

@@ -100,7 +100,7 @@ func genmolTokenizer(src *model.Source, c *Config) (tokenizers.Tokenizer, string
 	if err != nil {
 		return nil, "", err
 	}
-	for id, want := range genmolSpecial {
+	for id, want := range genmolSpecial { // another tokenizer would make other molecules, in silence
 		if text, _ := t.Token(int32(id)); text != want {
 			return nil, "", fmt.Errorf("%s: token %d is %.20q, want SAFE's %q", name, id, text, want)
 		}

@@ -46,6 +46,8 @@ func Prepare(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []un
 	if err := j.readPicture(); err != nil {
 		return nil, err
 	}
+	// One request stands for all where the size of a batch is chosen and memory is checked: of a list
+	// the longest, as any batch may have that.
 	first := list.Prepared(0)
 	if m.Text != nil && list.FromFile() {
 		first, err = prepareLongest(ctx, m, r, list.Longest)

@@ -192,10 +192,10 @@ func sampleIndex(spans []runs.Span, n int) int {
 func putBehind(put func([]Sample) error,
 	cancel context.CancelCauseFunc) (putLater func([]Sample) error, finish func() error) {
 	queue := make(chan []Sample)
-	done := make(chan struct{})
+	finished := make(chan struct{})
 	var failed error
 	go func() {
-		defer close(done)
+		defer close(finished)
 		for samples := range queue {
 			if failed != nil {
 				continue // the run must not wait for a receiver
@@ -212,7 +212,7 @@ func putBehind(put func([]Sample) error,
 	}
 	finish = func() error {
 		close(queue)
-		<-done
+		<-finished
 		return failed
 	}
 	return putLater, finish

@@ -185,8 +185,8 @@ func (p *Pictures) openFolder() error {
 		p.o.Say(fmt.Sprintf("%s: made again", fault))
 	}
 	first, end := p.o.Shard.Range(n)
-	if done := end - first - len(p.pending); done > 0 {
-		p.o.Say(fmt.Sprintf("%d of %d images are there", done, end-first))
+	if made := end - first - len(p.pending); made > 0 {
+		p.o.Say(fmt.Sprintf("%d of %d images are there", made, end-first))
 	}
 	p.missing = folder.Missing(n, model.Indexes(0, p.film.Len()))
 	return nil
@@ -328,9 +328,9 @@ func (p *Pictures) writeRecord(s Sample, name string) error {
 	return err
 }
 
-// Enlarge makes the pictures of a job that enlarges one, batch by batch, and calls done, which may
-// be nil, after each. After an error a folder has the pictures finished before.
-func (p *Pictures) Enlarge(ctx context.Context, done func()) error {
+// Enlarge makes the pictures of a job that enlarges one, batch by batch, and calls onBatch, which
+// may be nil, after each. After an error a folder has the pictures finished before.
+func (p *Pictures) Enlarge(ctx context.Context, onBatch func()) error {
 	for len(p.unwritten) > 0 {
 		batch := p.unwritten[:min(p.job.Run.Batch, len(p.unwritten))]
 		var requests []generate.Request
@@ -352,8 +352,8 @@ func (p *Pictures) Enlarge(ctx context.Context, done func()) error {
 			if err := p.write(s, picture, nil); err != nil {
 				return err
 			}
-			if done != nil {
-				done()
+			if onBatch != nil {
+				onBatch()
 			}
 		}
 	}

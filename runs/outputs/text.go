@@ -130,8 +130,8 @@ func (t *Texts) Begin(j *Job, s runs.Settings) ([]runs.Span, error) {
 		return nil, err
 	}
 	first, end := t.o.Shard.Range(n)
-	if done := min(t.lines.Done(), end) - first; done > 0 {
-		t.o.Say(fmt.Sprintf("%d of %d samples are there", done, end-first))
+	if written := min(t.lines.Done(), end) - first; written > 0 {
+		t.o.Say(fmt.Sprintf("%d of %d samples are there", written, end-first))
 	}
 	return []runs.Span{t.lines.Missing(n)}, nil
 }

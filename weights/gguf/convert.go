@@ -203,7 +203,7 @@ func (c *converter) addTokenKeys(keys []Key) ([]Key, error) {
 		keys = append(keys, Key{endKeys[i], id})
 	}
 	for _, k := range vocabulary {
-		isThere := slices.ContainsFunc(keys, func(other Key) bool { return other.Name == k.Name })
+		isThere := slices.ContainsFunc(keys, func(present Key) bool { return present.Name == k.Name })
 		if !isThere {
 			keys = append(keys, k)
 		}

@@ -98,7 +98,7 @@ func (f *File) guestFamily(arch string) (family, error) {
 
 // findGuest returns the family of a kind of guestFamilies and its architecture, "" for another
 // kind. hasBias says that queries have a bias: WeDLM has it with one of its two architectures.
-func findGuest(kind string, hasBias func(family) bool) (arch string, found family) {
+func findGuest(kind string, hasBias func(family) bool) (arch string, match family) {
 	for _, arch := range slices.Sorted(maps.Keys(guestFamilies)) {
 		for _, guest := range guestFamilies[arch] {
 			fits := guest.kind != wedlm.kind || hasBias(guest) == (arch == "qwen2")

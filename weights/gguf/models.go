@@ -116,9 +116,9 @@ var (
 )
 
 // mergeNames returns both maps in one.
-func mergeNames(names, more map[string]string) map[string]string {
+func mergeNames(names, added map[string]string) map[string]string {
 	merged := maps.Clone(names)
-	maps.Copy(merged, more)
+	maps.Copy(merged, added)
 	return merged
 }
 
@@ -331,6 +331,7 @@ func (f *File) readModel() (config []byte, set *weights.Set, err error) {
 		return nil, nil, err
 	}
 
+	// A file without a head uses the embedding's matrix for it; no key says so.
 	k := &modelKeys{File: f, arch: arch, readNames: slices.Clone(harmlessKeys)}
 	_, hasHead := f.Set.Get("output.weight")
 	k.tiedHead = !hasHead
@@ -347,6 +348,8 @@ func (f *File) readModel() (config []byte, set *weights.Set, err error) {
 		return nil, nil, err
 	}
 
+	// llama.cpp rotates neighbouring numbers of a head, the authors' programs those a half apart, and
+	// its converter sorts the rows of these matrices for that. diffuse-cpp's files keep the authors'.
 	isInterleaved := family.interleaved && arch != diffuseArch
 	set, err = f.Set.View(func(name string, t *weights.Tensor) (string, *weights.Tensor, error) {
 		authorName := family.authorName(name)
@@ -376,12 +379,12 @@ func (f *File) readModel() (config []byte, set *weights.Set, err error) {
 // numberNames returns the names of the experts whose weights are in one tensor, which has %d in its
 // own name; none for another tensor.
 func numberNames(name string, experts int) (names []string) {
-	before, after, ok := strings.Cut(name, "%d")
+	prefix, suffix, ok := strings.Cut(name, "%d")
 	if !ok {
 		return nil
 	}
 	for e := range experts {
-		names = append(names, before+strconv.Itoa(e)+after)
+		names = append(names, prefix+strconv.Itoa(e)+suffix)
 	}
 	return names
 }
@@ -401,13 +404,13 @@ func (f *File) findFamily(arch string) (family, error) {
 	if guestFamilies[arch] != nil {
 		return f.guestFamily(arch)
 	}
-	found, ok := familyByArchitecture[name]
+	match, ok := familyByArchitecture[name]
 	if !ok || arch == diffuseArch && name != "llada" && name != "dream" {
 		return family{}, fmt.Errorf("architecture is %.40q, want llada, dream, llada-moe, llada2, rnd1, "+
 			"lfm2, diffuse with %s llada or dream, or with %s %s", name, diffuseKey, kindKey,
 			param.JoinOr(slices.Sorted(maps.Keys(guestFamilies))))
 	}
-	return found, nil
+	return match, nil
 }
 
 // authorName returns the authors' name of a tensor; an unknown one is returned unchanged, so that

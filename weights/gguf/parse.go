@@ -178,7 +178,7 @@ func (t *tensorInfo) readLayout(r *reader) {
 			return
 		}
 		elements = lo
-		t.shape[len(t.shape)-1-i] = int(d)
+		t.shape[len(t.shape)-1-i] = int(d) // the file has the width of a row first
 	}
 
 	number := r.readUint32("the type")

@@ -50,7 +50,7 @@ func (f *File) addParts() error {
 		}
 	}
 	f.Parts = parts
-	f.values = files[0].values
+	f.values = files[0].values // the others have keys of their part alone
 	return nil
 }
 

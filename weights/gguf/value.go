@@ -132,10 +132,10 @@ func (f *File) Int(key string) (n int, err error) {
 }
 
 // intInRange returns an integer, an error for one that is not from least to most.
-func (f *File) intInRange(key string, least, most int) (int, error) {
+func (f *File) intInRange(key string, low, high int) (int, error) {
 	n, err := f.Int(key)
-	if err == nil && (n < least || n > most) {
-		err = fmt.Errorf("key %s is %d, want %d to %d", key, n, least, most)
+	if err == nil && (n < low || n > high) {
+		err = fmt.Errorf("key %s is %d, want %d to %d", key, n, low, high)
 	}
 	return n, err
 }

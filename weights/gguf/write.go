@@ -75,7 +75,7 @@ func Write(w io.Writer, keys []Key, tensors []Tensor) error {
 		if err := t.Write(c); err != nil {
 			return fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
-		if c.written != sizes[i] {
+		if c.written != sizes[i] { // all offsets after it, which are written, would be wrong
 			return fmt.Errorf("tensor %q: %d bytes were written, want %d", t.Name, c.written, sizes[i])
 		}
 		padding := make([]byte, -int(c.written)&(alignment-1))

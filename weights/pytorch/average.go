@@ -46,18 +46,18 @@ const (
 // findAverage returns the averaged weights that a checkpoint has beside its state dict, nil if it
 // has none. Numbers that are averaged too, such as a loss, are none.
 func findAverage(root *dict) (*average, error) {
-	var found *average
+	var unique *average
 	add := func(key string, v any, place string) error {
 		a, err := readAverage(v, place)
 		if err != nil || a == nil {
 			return err
 		}
-		if found != nil {
+		if unique != nil {
 			return fmt.Errorf("the checkpoint has averaged weights in %.60q and %.60q, want one of them",
-				found.place, a.place)
+				unique.place, a.place)
 		}
 		a.key = key
-		found = a
+		unique = a
 		return nil
 	}
 
@@ -81,7 +81,7 @@ func findAverage(root *dict) (*average, error) {
 	callbacks, _ := root.get("callbacks")
 	states := dictOf(callbacks)
 	if states == nil {
-		return found, nil
+		return unique, nil
 	}
 	for i, key := range states.keys {
 		state := dictOf(states.values[i])
@@ -98,7 +98,7 @@ func findAverage(root *dict) (*average, error) {
 			}
 		}
 	}
-	return found, nil
+	return unique, nil
 }
 
 // readAverage returns the averaged weights in v, nil if there are none.
@@ -133,12 +133,12 @@ func readAverage(v any, place string) (*average, error) {
 // they are in the state dict beside the others, and the other tensors. The average is nil if there
 // is no such module, or if its tensors are not those of the rest of the network.
 func splitAverage(tensors []*Tensor) (*average, []*Tensor) {
-	var rest []*Tensor
+	var raw []*Tensor
 	a := &average{}
 	for _, t := range tensors {
 		module, inner, isInModule := strings.Cut(t.Name, ".")
 		if !isInModule || !weights.NamesAverage(module) || a.place != "" && a.place != module {
-			rest = append(rest, t)
+			raw = append(raw, t)
 			continue
 		}
 		a.place = module
@@ -148,13 +148,13 @@ func splitAverage(tensors []*Tensor) (*average, []*Tensor) {
 			a.tensors = append(a.tensors, &named)
 		}
 	}
-	if len(a.tensors) == 0 || len(rest) == 0 {
+	if len(a.tensors) == 0 || len(raw) == 0 {
 		return nil, tensors
 	}
-	if _, err := a.match(rest); err != nil {
+	if _, err := a.match(raw); err != nil {
 		return nil, tensors
 	}
-	return a, rest
+	return a, raw
 }
 
 // selectWeights makes the tensors of c those of the set that was asked for; "" means the averaged
@@ -286,18 +286,18 @@ func (a *average) match(raw []*Tensor) (map[string]*Tensor, error) {
 // the module. Both are the order of the state dict, and a list of another length or with another
 // shape anywhere is refused, because it is of another network.
 func (a *average) matchList(raw []*Tensor) (map[string]*Tensor, error) {
-	var all []*Tensor
-	known := map[view]bool{}
+	var whole []*Tensor // the parameters of the whole module
+	listed := map[view]bool{}
 	for _, t := range raw {
-		if !isParameter(t) || known[viewOf(t)] {
+		if !isParameter(t) || listed[viewOf(t)] {
 			continue
 		}
-		known[viewOf(t)] = true
-		all = append(all, t)
+		listed[viewOf(t)] = true
+		whole = append(whole, t)
 	}
 	var network []*Tensor
 	for _, prefix := range []string{"backbone.", "noise."} {
-		for _, t := range all {
+		for _, t := range whole {
 			if strings.HasPrefix(t.Name, prefix) {
 				network = append(network, t)
 			}
@@ -305,7 +305,7 @@ func (a *average) matchList(raw []*Tensor) (map[string]*Tensor, error) {
 	}
 
 	var reason error
-	for _, parameters := range [][]*Tensor{network, all} {
+	for _, parameters := range [][]*Tensor{network, whole} {
 		if len(parameters) == 0 {
 			continue
 		}
@@ -344,7 +344,7 @@ func (a *average) checkList(parameters []*Tensor) error {
 func (a *average) matchNames(raw []*Tensor) (map[string]*Tensor, error) {
 	sameName := func(name string) string { return name }
 	withoutDots := func(name string) string { return strings.ReplaceAll(name, ".", "") }
-	var found map[string]*Tensor
+	var matches map[string]*Tensor
 	for _, spell := range []func(string) string{sameName, withoutDots} {
 		byName := map[string]*Tensor{}
 		for _, t := range raw {
@@ -356,15 +356,16 @@ func (a *average) matchNames(raw []*Tensor) (map[string]*Tensor, error) {
 				if matched == nil {
 					continue
 				}
-				if found != nil && !sameKeys(found, matched) {
+				// Two networks in one file may have parts of the same names, and only one was averaged.
+				if matches != nil && !sameKeys(matches, matched) {
 					return nil, fmt.Errorf("the names are those of two parts of the network, such as %.60s",
 						anyKey(matched))
 				}
-				found = matched
+				matches = matched
 			}
 		}
-		if found != nil {
-			return found, nil
+		if matches != nil {
+			return matches, nil
 		}
 	}
 	return nil, fmt.Errorf("%d tensors, such as %.100s, are not the network's: want its names and shapes",
@@ -393,7 +394,7 @@ func listWrappers(tensors []*Tensor) []string {
 	const maxDepth = 3
 	const maxWrappers = 64
 	wrappers := []string{""}
-	known := map[string]bool{}
+	listed := map[string]bool{}
 	for depth := range maxDepth {
 		for _, t := range tensors {
 			parts := strings.SplitAfterN(t.Name, ".", depth+2)
@@ -401,8 +402,8 @@ func listWrappers(tensors []*Tensor) []string {
 				continue
 			}
 			wrapper := strings.Join(parts[:depth+1], "")
-			if !known[wrapper] && len(wrappers) < maxWrappers {
-				known[wrapper] = true
+			if !listed[wrapper] && len(wrappers) < maxWrappers {
+				listed[wrapper] = true
 				wrappers = append(wrappers, wrapper)
 			}
 		}
@@ -437,7 +438,7 @@ func recordWeights(config []byte, used string) []byte {
 		return config
 	}
 	entry := fmt.Sprintf("\n %q: %q", weightsKey, used)
-	if rest := strings.TrimSpace(string(config[open+1:])); rest != "}" {
+	if body := strings.TrimSpace(string(config[open+1:])); body != "}" {
 		entry += ","
 	}
 	return slices.Concat(config[:open+1], []byte(entry), config[open+1:])

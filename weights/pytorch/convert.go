@@ -189,9 +189,9 @@ func (c *Checkpoint) isTiedCopy(t *Tensor) bool {
 		if !isCopy {
 			continue
 		}
-		for _, other := range c.tensors {
-			if other.Name == prefix+names[1] {
-				return other.storage.rec == t.storage.rec && other.offset == t.offset
+		for _, original := range c.tensors {
+			if original.Name == prefix+names[1] {
+				return original.storage.rec == t.storage.rec && original.offset == t.offset
 			}
 		}
 	}

@@ -48,16 +48,16 @@ func flatten(d *dict, averaged *average) (*flattener, error) {
 		f.hiddenPlaces = nil
 	}
 
-	others := d
+	trained := d
 	if averaged != nil {
-		others = newDict()
+		trained = newDict()
 		for i, key := range d.keys {
 			if key != any(averaged.key) {
-				others.set(key, d.values[i])
+				trained.set(key, d.values[i])
 			}
 		}
 	}
-	if err := f.walk(others, "", 1); err != nil {
+	if err := f.walk(trained, "", 1); err != nil {
 		return nil, err
 	}
 	if averaged != nil && !slices.ContainsFunc(f.tensors, isParameter) {

@@ -58,8 +58,8 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 			if module == network {
 				continue
 			}
-			from := filepath.Join(src, filepath.FromSlash(module))
-			err := convertModule(ctx, from, filepath.Join(dir, filepath.FromSlash(module)), layer)
+			moduleDir := filepath.Join(src, filepath.FromSlash(module))
+			err := convertModule(ctx, moduleDir, filepath.Join(dir, filepath.FromSlash(module)), layer)
 			if err != nil {
 				return err
 			}

@@ -68,8 +68,8 @@ func checkEnd(r io.ReaderAt, size int64) error {
 	if err := readFull(r, tail, size-int64(len(tail))); err != nil {
 		return err
 	}
-	last, found := bytes.CutPrefix(tail[max(0, len(tail)-end):], []byte("PK\x05\x06"))
-	if !found || string(last[end-6:]) != "\x00\x00" {
+	last, hasMark := bytes.CutPrefix(tail[max(0, len(tail)-end):], []byte("PK\x05\x06"))
+	if !hasMark || string(last[end-6:]) != "\x00\x00" {
 		return errors.New("zip is truncated: its last 22 bytes are no end record")
 	}
 	n := uint64(littleEndian.Uint16(last[6:]))
@@ -153,11 +153,11 @@ func newRecord(r io.ReaderAt, f *zip.File, size int64) (*record, error) {
 // that of the directory: a reader that goes by it would see another file (APPNOTE 4.3.7).
 func (rec *record) checkLocalHeader() error {
 	const fixed, extra, descriptor = 30, 1024, 1 << 3 // bytes; torch.save aligns with at most 64
-	before := make([]byte, min(rec.offset, int64(fixed+len(rec.name)+extra)))
-	if err := readFull(rec.file, before, rec.offset-int64(len(before))); err != nil {
+	preceding := make([]byte, min(rec.offset, int64(fixed+len(rec.name)+extra)))
+	if err := readFull(rec.file, preceding, rec.offset-int64(len(preceding))); err != nil {
 		return err
 	}
-	header := findLocalHeader(before)
+	header := findLocalHeader(preceding)
 	if header == nil {
 		return errors.New("no local header")
 	}
