@@ -165,7 +165,7 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 		repeat = int(shortestSample.Seconds()/max(elapsed, 1e-7)) + 1
 	}
 
-	var seconds, ops, bytes, own []float64
+	var seconds, ops, bytes, ownSeconds []float64
 	for range samples {
 		if err := ctx.Err(); err != nil {
 			return Result{}, err
@@ -180,12 +180,12 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 		}
 		seconds = append(seconds, elapsed/float64(repeat))
 		if w.cost.sampler != nil {
-			own = append(own, w.cost.sampler.own)
+			ownSeconds = append(ownSeconds, w.cost.sampler.own)
 		}
 	}
 	r := s.result(m.Name, w.cost, median(seconds), median(ops), median(bytes))
 	if w.cost.sampler != nil {
-		r.Own = median(own)
+		r.Own = median(ownSeconds)
 		r.OwnShare = r.Own / (r.Seconds + w.cost.sampler.passes)
 	}
 	return r, nil

@@ -82,7 +82,7 @@ func (s *Suite) measureLayers(d decoder, length, count int) (work, error) {
 		_, err := refiner.Forward(context.Background(), b)
 		return err
 	}
-	used, all := d.countWeights()
+	used, total := d.countWeights()
 	c := cost{precision: d.precision, ops: float64(count) * llamaLayers *
 		(2*used + 4*float64(length*d.Heads*d.HeadDim))}
 	if count == length {
@@ -97,7 +97,7 @@ func (s *Suite) measureLayers(d decoder, length, count int) (work, error) {
 		b.Tokens[rows[i]] = int32(i)
 	}
 	values, size := d.dtype.Block()
-	c.bytes = llamaLayers * all / float64(values) * float64(size)
+	c.bytes = llamaLayers * total / float64(values) * float64(size)
 	return work{run: func() error {
 		_, err := refiner.Refine(context.Background(), b, rows)
 		return err
@@ -128,12 +128,12 @@ var (
 )
 
 // countWeights returns the numbers of weights of a layer: those that a row uses, and all.
-func (s Sizes) countWeights() (used, all float64) {
+func (s Sizes) countWeights() (used, total float64) {
 	attention := float64(2 * s.Width * s.HeadDim * (s.Heads + s.KV))
 	expert := float64(3 * s.Width * s.MLP)
 	used = attention + expert*float64(max(s.PerToken, 1))
-	all = attention + expert*float64(max(s.Experts, 1))
-	return used, all
+	total = attention + expert*float64(max(s.Experts, 1))
+	return used, total
 }
 
 // WriteGGUF writes a GGUF file with random weights: one type for matrices, another for the head and
@@ -201,9 +201,9 @@ func (s Sizes) ggufKeys(arch string) []gguf.Key {
 
 // ggufTensors returns the tensors of a file, with random values: all matrices in one type, the head
 // and the embeddings in another.
-func (s Sizes) ggufTensors(arch string, matrices, head weights.DType) (all []gguf.Tensor) {
+func (s Sizes) ggufTensors(arch string, matrices, head weights.DType) (tensors []gguf.Tensor) {
 	add := func(name string, dtype weights.DType, shape ...int) {
-		all = append(all, gguf.Tensor{
+		tensors = append(tensors, gguf.Tensor{
 			Name:  name,
 			DType: dtype,
 			Shape: shape,
@@ -245,7 +245,7 @@ func (s Sizes) ggufTensors(arch string, matrices, head weights.DType) (all []ggu
 		add(b+"ffn_up"+suffix+".weight", matrices, append(experts, s.MLP, s.Width)...)
 		add(b+"ffn_down"+suffix+".weight", matrices, append(experts, s.Width, s.MLP)...)
 	}
-	return all
+	return tensors
 }
 
 // vocabularyKeys returns the keys of a vocabulary, which other programs need: printable characters

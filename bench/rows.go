@@ -18,9 +18,9 @@ func rowMeasurements() []Measurement {
 		if n > 1 {
 			family = fmt.Sprintf("rows%d/", n)
 		}
-		add := func(name string, as backend.Precision, bytes float64, pack packFunc) {
+		add := func(name string, precision backend.Precision, bytes float64, pack packFunc) {
 			out = append(out, Measurement{family + strings.ToLower(name), func(s *Suite) (work, error) {
-				return s.measureRows(n, as, bytes, pack), nil
+				return s.measureRows(n, precision, bytes, pack), nil
 			}})
 		}
 		for _, p := range precisions {
@@ -54,7 +54,7 @@ func (s *Suite) packBlocks(t quant.Type, width, in int) backend.Matrix {
 
 // measureRows measures the products of n rows with a layer's matrices, whose weights take so many
 // bytes.
-func (s *Suite) measureRows(n int, as backend.Precision, bytes float64, pack packFunc) work {
+func (s *Suite) measureRows(n int, precision backend.Precision, bytes float64, pack packFunc) work {
 	s.dropNetwork()
 	shapes := []struct{ out, in int }{
 		{3 * llamaWidth, llamaWidth},
@@ -74,5 +74,6 @@ func (s *Suite) measureRows(n int, as backend.Precision, bytes float64, pack pac
 			product()
 		}
 		return nil
-	}, cost: cost{ops: 2 * float64(n) * llamaWeights, precision: as, bytes: bytes * llamaWeights}}
+	}, cost: cost{ops: 2 * float64(n) * llamaWeights, precision: precision,
+		bytes: bytes * llamaWeights}}
 }

@@ -23,7 +23,7 @@ func Select(pattern string) ([]Measurement, error) {
 	chosen := make([]bool, len(all))
 	for part := range strings.SplitSeq(pattern, ",") {
 		trimmed := strings.TrimSpace(part)
-		found := false
+		isKnown := false
 		for i, m := range all {
 			// only as many parts of the name are compared as the pattern has
 			names := strings.Split(m.Name, "/")
@@ -34,10 +34,10 @@ func Select(pattern string) ([]Measurement, error) {
 			}
 			if ok {
 				chosen[i] = true
-				found = true
+				isKnown = true
 			}
 		}
-		if !found {
+		if !isKnown {
 			return nil, fmt.Errorf("pattern %q matches nothing, want names such as forward/lm12/f32 and "+
 				"their beginnings: %s", part, strings.Join(familyNames(all), ", "))
 		}
@@ -52,9 +52,9 @@ func Select(pattern string) ([]Measurement, error) {
 }
 
 // familyNames returns the first parts of the names, each once.
-func familyNames(all []Measurement) []string {
+func familyNames(list []Measurement) []string {
 	var out []string
-	for _, m := range all {
+	for _, m := range list {
 		family, _, _ := strings.Cut(m.Name, "/")
 		if !slices.Contains(out, family) {
 			out = append(out, family)

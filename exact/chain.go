@@ -146,10 +146,10 @@ func (m *Model) passRight(w *work) (logScale float64) {
 	copy(w.alpha[:k], m.first)
 	for site := 1; site < m.sites; site++ {
 		alpha := w.alpha[site*k : (site+1)*k]
-		before := w.alpha[(site-1)*k : site*k]
+		previous := w.alpha[(site-1)*k : site*k]
 		likelihood := w.site[(site-1)*k : site*k]
 		clear(alpha)
-		for s, a := range before {
+		for s, a := range previous {
 			a *= likelihood[s]
 			if a == 0 {
 				continue

@@ -28,14 +28,15 @@ type Denoiser struct {
 // NewDenoiser returns a Denoiser with its own working memory.
 func NewDenoiser(m *Model) *Denoiser { return &Denoiser{Model: m, works: []*work{m.newWork()}} }
 
-// NewConditional returns a Denoiser with a model for each class, and the model `none` for sequences
-// without a class. All have one shape and number of tokens.
-func NewConditional(none *Model, classes ...*Model) (*Denoiser, error) {
-	d := NewDenoiser(none)
+// NewConditional returns a Denoiser with a model for each class, and the unconditional one for
+// sequences without a class. All have one shape and number of tokens, or the error says which has
+// not.
+func NewConditional(unconditional *Model, classes ...*Model) (*Denoiser, error) {
+	d := NewDenoiser(unconditional)
 	for i, c := range classes {
-		if !slices.Equal(c.shape, none.shape) || c.tokens != none.tokens {
+		if !slices.Equal(c.shape, unconditional.shape) || c.tokens != unconditional.tokens {
 			return nil, fmt.Errorf("oracle: class %d is %v of %d tokens, want %v of %d", i, c.shape,
-				c.tokens, none.shape, none.tokens)
+				c.tokens, unconditional.shape, unconditional.tokens)
 		}
 		d.works = slices.Insert(d.works, i, c.newWork())
 	}

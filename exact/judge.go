@@ -53,16 +53,16 @@ func (j Judge) scoreChain(x []int32) (nll []float64) {
 	for site, token := range x {
 		emission := j.emit(site, 0)
 		suffix := j.suffixWeights[site*k : (site+1)*k]
-		before := 0.0
-		now := 0.0
+		pBefore := 0.0
+		pNow := 0.0
 		for s, p := range state {
-			before += p * suffix[s]
+			pBefore += p * suffix[s]
 			state[s] = p * emission[s*j.tokens+int(token)]
-			now += state[s] * suffix[s]
+			pNow += state[s] * suffix[s]
 		}
 		nats := math.Inf(1)
-		if now > 0 {
-			nats = math.Log(before / now)
+		if pNow > 0 {
+			nats = math.Log(pBefore / pNow)
 		}
 		nll = append(nll, nats)
 

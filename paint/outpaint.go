@@ -124,12 +124,12 @@ func (p *Outpainting) planWindows(size image.Point, original image.Rectangle) {
 
 	for {
 		best := -1
-		most := 0
+		mostPainted := 0
 		for i, place := range places {
 			n := countWhite(painted, place)
-			if n < size.X*size.Y && n > most {
+			if n < size.X*size.Y && n > mostPainted {
 				best = i
-				most = n
+				mostPainted = n
 			}
 		}
 		if best < 0 {

@@ -149,12 +149,12 @@ func (j *attentionJob) computeItem(worker, i int) {
 
 	lanes := j.loadQueries(w, s.Row+begin, end-begin, head)
 	clear(w.sum[:lanes])
-	least := math.Inf(-1)
+	lowest := math.Inf(-1)
 	if j.heads.Window > 0 { // a row may see none of the first keys: 2^(-Inf - -Inf) is no number
-		least = -1e30
+		lowest = -1e30
 	}
 	for i := range lanes {
-		w.top[i] = float32(least)
+		w.top[i] = float32(lowest)
 	}
 	clear(w.o[:lanes*dim])
 

@@ -22,17 +22,17 @@ func (b *Backend) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix 
 }
 
 // joinParts merges consecutive parts of the same type, so that their input is packed once.
-func joinParts(parts []backend.BlockRows) (all []backend.BlockRows) {
+func joinParts(parts []backend.BlockRows) (joined []backend.BlockRows) {
 	for _, p := range parts {
-		last := len(all) - 1
-		if last < 0 || all[last].Type != p.Type {
-			all = append(all, p)
+		last := len(joined) - 1
+		if last < 0 || joined[last].Type != p.Type {
+			joined = append(joined, p)
 			continue
 		}
-		rowsBefore := all[last].Out
-		rowBefore := all[last].Row
-		all[last].Out += p.Out
-		all[last].Row = func(i int, dst []byte) {
+		rowsBefore := joined[last].Out
+		rowBefore := joined[last].Row
+		joined[last].Out += p.Out
+		joined[last].Row = func(i int, dst []byte) {
 			if i < rowsBefore {
 				rowBefore(i, dst)
 			} else {
@@ -40,7 +40,7 @@ func joinParts(parts []backend.BlockRows) (all []backend.BlockRows) {
 			}
 		}
 	}
-	return all
+	return joined
 }
 
 // packBlocks packs a matrix of one format.

@@ -128,8 +128,8 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 	}
 	g := grid{x: len(blocks), y: h.KVHeads(), z: h.Heads / h.KVHeads()}
 	var c *call
-	narrowQ, narrowK, narrowV, found := b.findNarrowHeads(a, q, k, v, segs, h)
-	if found {
+	narrowQ, narrowK, narrowV, areNarrow := b.findNarrowHeads(a, q, k, v, segs, h)
+	if areNarrow {
 		c = b.begin(a.narrow, g, threads, shared).
 			pointer(narrowQ).pointer(narrowK).pointer(narrowV)
 	} else {

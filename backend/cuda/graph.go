@@ -78,14 +78,14 @@ func (g *graphs) launchList(b *Backend) error {
 		return b.device.call(cuGraphLaunch, sameHash.exec, b.stream)
 	}
 
-	impossible, seen := g.seen[hash]
-	if !seen {
+	impossible, wasSeen := g.seen[hash]
+	if !wasSeen {
 		if len(g.seen) >= maxSeen {
 			clear(g.seen)
 		}
 		g.seen[hash] = false
 	}
-	if !seen || impossible || sameHash != nil { // a graph of another list has this hash
+	if !wasSeen || impossible || sameHash != nil { // a graph of another list has this hash
 		return b.enqueueCommands()
 	}
 
@@ -172,8 +172,8 @@ func (g *graphs) evictOldest(b *Backend) error {
 
 // clear destroys all graphs.
 func (g *graphs) clear(b *Backend) (err error) {
-	for hash, known := range g.byHash {
-		destroyErr := b.device.call(cuGraphExecDestroy, known.exec)
+	for hash, graph := range g.byHash {
+		destroyErr := b.device.call(cuGraphExecDestroy, graph.exec)
 		if err == nil {
 			err = destroyErr
 		}

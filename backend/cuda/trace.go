@@ -87,7 +87,7 @@ func (b *Backend) openTrace() error {
 }
 
 // measureEmptyPair returns the least seconds between two events with no command between them.
-func (t *tracer) measureEmptyPair(v *device) (least float64, err error) {
+func (t *tracer) measureEmptyPair(v *device) (shortest float64, err error) {
 	for i := range 8 {
 		for _, e := range t.events[:2] {
 			if err := v.call(cuEventRecord, e, v.stream); err != nil {
@@ -101,11 +101,11 @@ func (t *tracer) measureEmptyPair(v *device) (least float64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if i == 0 || s < least {
-			least = s
+		if i == 0 || s < shortest {
+			shortest = s
 		}
 	}
-	return least, nil
+	return shortest, nil
 }
 
 // elapsedSeconds returns the seconds between two events that both have come.
@@ -173,10 +173,10 @@ func (t *tracer) addCommand(c *command, p []uint64, seconds float64) {
 
 // commandTraffic returns a command's number of operations, or else the bytes it moves, as far as
 // its parameters show them.
-func commandTraffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) {
+func commandTraffic(c *command, p []uint64) (ops, bytes float64, precision backend.Precision) {
 	n := func(i int) float64 { return float64(int32(p[i])) }
 	product := func(rows, depth, out float64) (float64, float64, backend.Precision) {
-		return 2 * rows * depth * out, 0, as
+		return 2 * rows * depth * out, 0, precision
 	}
 	written := func(wide, narrow int) float64 { // bytes of each number
 		var n float64
@@ -189,17 +189,17 @@ func commandTraffic(c *command, p []uint64) (ops, bytes float64, as backend.Prec
 		return n
 	}
 	if c.op != launch {
-		return 0, bytesMoved(c, p), as
+		return 0, bytesMoved(c, p), precision
 	}
 	name := strings.TrimPrefix(kernels[c.kernel].name, "unmask_")
 	perByte := 1.0 // numbers of a factor
 	switch {
 	case strings.Contains(name, "bf16"), strings.Contains(name, "tensor"),
 		strings.Contains(name, "narrow"):
-		as = backend.BF16
+		precision = backend.BF16
 		perByte = 0.5
 	case strings.Contains(name, "int8"):
-		as = backend.Int8
+		precision = backend.Int8
 	}
 	switch {
 	case strings.HasPrefix(name, "linear_f32"):
@@ -212,13 +212,13 @@ func commandTraffic(c *command, p []uint64) (ops, bytes float64, as backend.Prec
 		return product(n(13), n(14)*perByte, n(15))
 	case strings.HasPrefix(name, "attention_"):
 		rows := 64.0 // of a block, including unused ones
-		if as == backend.BF16 {
+		if precision == backend.BF16 {
 			rows = float64(c.threads) / 2
 			if !strings.HasSuffix(name, "x1") {
 				rows *= 2
 			}
 		}
-		return 2 * rows * float64(c.x) * n(4) * 2 * n(5) * n(7), 0, as
+		return 2 * rows * float64(c.x) * n(4) * 2 * n(5) * n(7), 0, precision
 	case name == "layer_norm":
 		return 0, n(3) * n(4) * (4 + written(6, 7)), backend.F32
 	case name == "rms_norm":
@@ -228,7 +228,7 @@ func commandTraffic(c *command, p []uint64) (ops, bytes float64, as backend.Prec
 	case name == "gather", name == "scatter":
 		return 0, 8 * n(3) * n(4), backend.F32
 	}
-	return 0, 0, as
+	return 0, 0, precision
 }
 
 // bytesMoved returns the bytes that a command which is no kernel of ours reads and writes.

@@ -24,9 +24,9 @@ type Faults struct {
 	Light int
 }
 
-// exceeds reports whether a count is above that of other.
-func (f Faults) exceeds(other Faults) bool {
-	return f.Pairs > other.Pairs || f.Ringing > other.Ringing || f.Light > other.Light
+// exceeds reports whether any of the counts is above that of bound.
+func (f Faults) exceeds(bound Faults) bool {
+	return f.Pairs > bound.Pairs || f.Ringing > bound.Ringing || f.Light > bound.Light
 }
 
 // pair is a code and the one to its right or below it.

@@ -201,10 +201,10 @@ func (p *painter) paintHills() {
 func (p *painter) paintLake() {
 	top := int(canvasSide * (p.level + 0.02))
 	haze := mix(p.zenith, p.horizon, 0.5).times(0.2)
-	before := p.pixels
+	unmirrored := p.pixels
 	for y := top; y < min(2*top, canvasSide); y++ {
 		for x := range canvasSide {
-			c := before[2*top-1-y][x].times(0.72)
+			c := unmirrored[2*top-1-y][x].times(0.72)
 			p.pixels[y][x] = rgb{c[0] + haze[0], c[1] + haze[1], c[2] + haze[2]}
 		}
 	}

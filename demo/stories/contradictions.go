@@ -31,17 +31,17 @@ var (
 // becomes another thing, an animal that speaks and changes its kind, and people who speak before
 // the story has them or who are a third one, as no story has. Stories of the recipe have no
 // contradictions. Several stories, one per line, are counted separately.
-func CountContradictions(text string) (found, chances int) {
+func CountContradictions(text string) (slips, chances int) {
 	for story := range strings.Lines(text) {
 		f, c := countInStory(story)
-		found += f
+		slips += f
 		chances += c
 	}
-	return found, chances
+	return slips, chances
 }
 
 // countInStory is CountContradictions for one story.
-func countInStory(story string) (found, chances int) {
+func countInStory(story string) (slips, chances int) {
 	if m := hero.FindStringSubmatch(story); m != nil {
 		kind := m[1]
 		name := m[2]
@@ -55,7 +55,7 @@ func countInStory(story string) (found, chances int) {
 		}
 		chances++
 		if !slices.Contains(strings.Fields(names), name) {
-			found++
+			slips++
 		}
 	}
 
@@ -70,33 +70,33 @@ func countInStory(story string) (found, chances int) {
 		for i := 1; i < len(uses); i++ {
 			chances++
 			if uses[i] != uses[0] {
-				found++
+				slips++
 			}
 		}
 	}
 	strangers, others := countStrangers(story)
-	return found + strangers, chances + others
+	return slips + strangers, chances + others
 }
 
 // countStrangers returns how many people of a story beside its first one do not belong to it, and
 // how many there are. A story of these is about one child and at most one other, who does not speak
 // before it was introduced: a third name, or a second one that is a speaker's, is a slip.
 func countStrangers(story string) (found, others int) {
-	var seen []string
+	var names []string
 	for _, span := range person.FindAllStringIndex(story, -1) {
 		name := story[span[0]:span[1]]
-		if slices.Contains(seen, name) {
+		if slices.Contains(names, name) {
 			continue
 		}
 		before := story[:span[0]]
 		speaks := strings.HasSuffix(before, "said ") || strings.HasSuffix(before, "asked ")
-		if len(seen) > 1 || len(seen) == 1 && speaks {
+		if len(names) > 1 || len(names) == 1 && speaks {
 			found++
 		}
-		if len(seen) > 0 {
+		if len(names) > 0 {
 			others++
 		}
-		seen = append(seen, name)
+		names = append(names, name)
 	}
 	return found, others
 }
@@ -128,11 +128,11 @@ var wordList string
 var known = knownWords()
 
 func knownWords() map[string]bool {
-	known := map[string]bool{}
+	words := map[string]bool{}
 	for _, word := range strings.Fields(wordList) {
-		known[word] = true
+		words[word] = true
 	}
-	return known
+	return words
 }
 
 // CountSlips returns how many errors of writing a text of the recipe has that need no knowledge

@@ -17,7 +17,7 @@ func (m *Model) convolveDepthwise(r *resBlock, block int) {
 	b := m.b
 	n := w.rows.Len()
 	grid := c.cellGrid()
-	all := grid * grid
+	cells := grid * grid
 
 	// around is the input with all cells of each sequence, and a row of zeros [cells+1, width].
 	if w.cache != nil {
@@ -26,8 +26,8 @@ func (m *Model) convolveDepthwise(r *resBlock, block int) {
 	if w.partial {
 		var states []int32
 		for _, s := range w.rows.Segs {
-			for cell := range all {
-				states = append(states, int32(s.Seq*all+cell))
+			for cell := range cells {
+				states = append(states, int32(s.Seq*cells+cell))
 			}
 		}
 		b.Gather(w.around, reshapeRows(w.cache.States[2*block], c.Width), states)
@@ -42,7 +42,7 @@ func (m *Model) convolveDepthwise(r *resBlock, block int) {
 		dy := tap/3 - 1
 		dx := tap%3 - 1
 		for i, groupCell := range w.cells {
-			cell := int(groupCell) % all
+			cell := int(groupCell) % cells
 			y := cell/grid + dy
 			x := cell%grid + dx
 			neighbours[i] = w.zero

@@ -160,9 +160,9 @@ func (m *Model) finishGroup() {
 func (m *Model) runFull(ctx context.Context, b *model.Batch, first, n int) error {
 	w := &m.w
 	w.beginGroup(b, false)
-	all := nn.RowRange(0, m.cfg.cellGrid()*m.cfg.cellGrid())
+	rows := nn.RowRange(0, m.cfg.cellGrid()*m.cfg.cellGrid())
 	for i := range n {
-		m.addCells(b, first+i, all)
+		m.addCells(b, first+i, rows)
 	}
 	m.finishGroup()
 	return m.runPass(ctx, b)
@@ -230,10 +230,10 @@ func (m *Model) codeRows(b *model.Batch) (rows []int32) {
 	c := &m.cfg
 	ratio := c.ratio()
 	grid := c.cellGrid()
-	all := c.cellGrid() * c.cellGrid()
+	cells := c.cellGrid() * c.cellGrid()
 	for _, groupCell := range w.cells {
-		sequence := w.seqs[int(groupCell)/all]
-		cell := int(groupCell) % all
+		sequence := w.seqs[int(groupCell)/cells]
+		cell := int(groupCell) % cells
 		y := cell / grid * ratio
 		x := cell % grid * ratio
 		for dy := range ratio {

@@ -71,7 +71,7 @@ func (c *Config) genmolPresets() map[string]string {
 func (c *Config) readGenMol(f *model.Values, set *weights.Set) {
 	c.readBERT(f, set)
 	c.BracketSafe = f.Bool("bracket_safe", false)
-	if taken := f.Text("unmask_weights"); taken != "ema" {
+	if weightSet := f.Text("unmask_weights"); weightSet != "ema" {
 		c.Notes = append(c.Notes, "these are not the averaged weights (EMA), which the authors sample")
 	}
 }

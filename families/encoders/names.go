@@ -13,9 +13,9 @@ import (
 type names = map[string]string
 
 // transformersNames are those of BERT in the library transformers, below a prefix. A family has
-// another head, and others in place of some.
-func transformersNames(prefix, head string, others names) names {
-	all := names{
+// another head; further names are added, or stand in place of those of the same key.
+func transformersNames(prefix, head string, further names) names {
+	tensorNames := names{
 		"words":       prefix + ".embeddings.word_embeddings.weight",
 		"positions":   prefix + ".embeddings.position_embeddings.weight",
 		"types":       prefix + ".embeddings.token_type_embeddings.weight",
@@ -35,8 +35,8 @@ func transformersNames(prefix, head string, others names) names {
 		"decoder":     head + ".decoder.weight",
 		"decoderBias": head + ".bias",
 	}
-	maps.Copy(all, others)
-	return all
+	maps.Copy(tensorNames, further)
+	return tensorNames
 }
 
 var (
@@ -98,7 +98,7 @@ var (
 // esmcNames are those of ESM-C's first two layouts: its trunk's below a prefix, the head's below
 // another, and a block's.
 func esmcNames(prefix, head string, block names) names {
-	all := names{
+	tensorNames := names{
 		"words":       prefix + "embed.weight",
 		"blocks":      prefix + "transformer.blocks",
 		"qNorm":       "attn.q_ln",
@@ -110,8 +110,8 @@ func esmcNames(prefix, head string, block names) names {
 		"decoder":     head + ".3.weight",
 		"decoderBias": head + ".3.bias",
 	}
-	maps.Copy(all, block)
-	return all
+	maps.Copy(tensorNames, block)
+	return tensorNames
 }
 
 var (

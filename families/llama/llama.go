@@ -410,7 +410,7 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 // withConfig returns a network with the same weights, lock and working memory, and another
 // configuration.
 func (m *Model) withConfig(c Config) *Model {
-	other := &Model{
+	copied := &Model{
 		Embedding: m.Embedding,
 		Blocks:    m.Blocks,
 		Final:     m.Final,
@@ -423,9 +423,9 @@ func (m *Model) withConfig(c Config) *Model {
 	if m.layer.BF16 {
 		precision = backend.BF16
 	}
-	other.setUpPasses(*m.RawHead, m.Network.Head, precision)
-	other.SharesWith = &m.Network
-	return other
+	copied.setUpPasses(*m.RawHead, m.Network.Head, precision)
+	copied.SharesWith = &m.Network
+	return copied
 }
 
 // beginBatch makes the table of rotations long enough for a batch. The table grows with the

@@ -48,12 +48,12 @@ func newShortConv(hidden int) *shortConv {
 // the order B, C, x.
 func splitConvInputs(set *weights.Set) (*weights.Set, error) {
 	return set.SplitTensors(func(name string, t *weights.Tensor) []string {
-		before, ok := strings.CutSuffix(name, ".conv.in_proj.weight")
+		prefix, ok := strings.CutSuffix(name, ".conv.in_proj.weight")
 		if !ok || len(t.Shape) != 2 || t.Shape[0] != 3*t.Shape[1] {
 			return nil
 		}
-		before += ".conv."
-		return []string{before + "in_b.weight", before + "in_c.weight", before + "in_x.weight"}
+		prefix += ".conv."
+		return []string{prefix + "in_b.weight", prefix + "in_c.weight", prefix + "in_x.weight"}
 	})
 }
 
@@ -295,8 +295,8 @@ func renameLFM2(set *weights.Set) (*weights.Set, error) {
 			continue
 		}
 		return set.View(func(name string, t *weights.Tensor) (string, *weights.Tensor, error) {
-			if rest, ok := strings.CutPrefix(name, prefix); ok {
-				name = "lfm2." + rest
+			if inner, ok := strings.CutPrefix(name, prefix); ok {
+				name = "lfm2." + inner
 			}
 			return name, t, nil
 		})

@@ -68,12 +68,12 @@ func removeHanBlanks(text string) string {
 		}
 		b.WriteString(text[:end])
 		last, _ := utf8.DecodeLastRuneInString(text[:end])
-		rest := strings.TrimLeftFunc(text[end:], isSpace)
-		next, _ := utf8.DecodeRuneInString(rest)
+		unread := strings.TrimLeftFunc(text[end:], isSpace)
+		next, _ := utf8.DecodeRuneInString(unread)
 		if !isHan(last) && !isHan(next) {
-			b.WriteString(text[end : len(text)-len(rest)])
+			b.WriteString(text[end : len(text)-len(unread)])
 		}
-		text = rest
+		text = unread
 	}
 	return b.String()
 }

@@ -98,11 +98,11 @@ func findDesignWord(word string) (int, [2]string, bool) {
 }
 
 // clashError returns the error of two words that exclude each other.
-func clashError(word string, other [2]string, want string) error {
+func clashError(word string, earlier [2]string, want string) error {
 	return &param.Error{
 		Name: "voice",
 		Found: fmt.Sprintf("%q with %q", word,
-			strings.TrimSpace(other[0]+" "+other[1])),
+			strings.TrimSpace(earlier[0]+" "+earlier[1])),
 		Want:   want,
 		Reason: param.NoEffect,
 	}

@@ -141,12 +141,12 @@ func (n *uvit) runBlocks(ctx context.Context, m *Model, p *model.Pass,
 		return ctx.Err()
 	}
 
-	all := nn.RowRange(0, rows)
+	allRows := nn.RowRange(0, rows)
 	for i := range n.In {
 		if err := runBlock(&n.In[i]); err != nil {
 			return nil, err
 		}
-		b.Scatter(n.skips[i], w.X, all) // [rows, hidden]
+		b.Scatter(n.skips[i], w.X, allRows) // [rows, hidden]
 	}
 	if err := runBlock(&n.Mid); err != nil {
 		return nil, err

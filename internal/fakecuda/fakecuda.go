@@ -100,11 +100,11 @@ func findRoot() string {
 			"driver.cpp")); err == nil {
 			return dir
 		}
-		up := filepath.Dir(dir)
-		if up == dir {
+		parent := filepath.Dir(dir)
+		if parent == dir {
 			break
 		}
-		dir = up
+		dir = parent
 	}
 	return ""
 }

@@ -35,9 +35,9 @@ func (s *scanner) check() error {
 		return err
 	}
 	s.skipSpaces()
-	if after := s.text[s.at:]; len(after) > 0 {
+	if unread := s.text[s.at:]; len(unread) > 0 {
 		return refuse(Syntax, "byte %d: found %q after the end, want one JSON object", s.at,
-			after[:1])
+			unread[:1])
 	}
 	return CheckPairs(s.text)
 }
@@ -260,9 +260,9 @@ func (s *scanner) skipNumber() bool {
 	return true
 }
 
-// skipByte passes over the next byte if it is one of some, and reports whether it is.
-func (s *scanner) skipByte(some string) bool {
-	if s.at == len(s.text) || strings.IndexByte(some, s.text[s.at]) < 0 {
+// skipByte passes over the next byte if it is one of those allowed, and reports whether it is.
+func (s *scanner) skipByte(allowed string) bool {
+	if s.at == len(s.text) || strings.IndexByte(allowed, s.text[s.at]) < 0 {
 		return false
 	}
 	s.at++

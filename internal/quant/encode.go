@@ -126,19 +126,19 @@ func encodeMins(t Type, b []byte, x []float32) {
 // from 0 to top have the least squared error among a few tries: steps around the range's, each
 // improved by least squares.
 func fitMin(x []float32, top int) (scale, low float32) {
-	least := float32(0) // the min is not negative, so the range includes 0
-	most := x[0]
+	lowest := float32(0) // the min is not negative, so the range includes 0
+	highest := x[0]
 	for _, v := range x {
-		least = min(least, v)
-		most = max(most, v)
+		lowest = min(lowest, v)
+		highest = max(highest, v)
 	}
-	if most <= least {
-		return 0, -least
+	if highest <= lowest {
+		return 0, -lowest
 	}
 	best := math.Inf(1)
 	for try := -4; try <= 4; try++ {
-		step := (most - least) / (float32(top) + 0.25*float32(try))
-		shift := -least
+		step := (highest - lowest) / (float32(top) + 0.25*float32(try))
+		shift := -lowest
 		for range 2 {
 			var n, q, qq, v, qv float64
 			for _, value := range x {
@@ -189,9 +189,9 @@ func encode6(b []byte, x []float32) {
 	for s := range scale {
 		scale[s] = fit(x[16*s : 16*s+16])
 	}
-	most := extreme(scale[:])
+	largest := extreme(scale[:])
 	clear(b)
-	d := putHalf(b[208:], most/-128)
+	d := putHalf(b[208:], largest/-128)
 	for s := range scale {
 		sc := level(scale[s], d, -128, 127)
 		b[192+s] = byte(int8(sc))

@@ -22,7 +22,7 @@ func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar 
 	winner int, p float32) {
 	winner = NoWinner
 	best := bar
-	least := minLogit(best/scale, logSum)
+	threshold := minLogit(best/scale, logSum)
 	draws := s.Blocks(position, philox.Token)
 	ops := screen.Ops(simd.Default().ISA)
 	var words [screen.Size / 4][4]uint32
@@ -31,10 +31,10 @@ func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar 
 	for first := 0; first < len(logits); {
 		part := logits[first:min(first+size, len(logits))]
 		draws.Fill(words[:size/4], first/4)
-		ops.Race(&candidates, part, &words, least)
+		ops.Race(&candidates, part, &words, threshold)
 		for x := range candidates.All() {
 			word := words[x/4][x%4]
-			if part[x] <= screen.Luck(word)+least { // because best has risen
+			if part[x] <= screen.Luck(word)+threshold { // because best has risen
 				continue
 			}
 			px := float32(math.Exp(float64(part[x] - logSum)))
@@ -43,7 +43,7 @@ func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar 
 				winner = first + x
 				p = px
 				best = result
-				least = minLogit(best/scale, logSum)
+				threshold = minLogit(best/scale, logSum)
 			}
 		}
 		first += size

@@ -93,8 +93,8 @@ func (s *Screen) drawRune(r rune) {
 	}
 	row := s.Rows[s.Row]
 	cells := []rune{r, 0}[:runewidth.RuneWidth(r)]
-	after := row[min(s.column+len(cells), len(row)):]
-	s.Rows[s.Row] = append(row[:s.column], append(cells, after...)...)
+	kept := row[min(s.column+len(cells), len(row)):]
+	s.Rows[s.Row] = append(row[:s.column], append(cells, kept...)...)
 	s.column += len(cells)
 	s.Bold[r] = s.Bold[r] || s.style == "1;32"
 }

@@ -93,20 +93,20 @@ func Available() []Level {
 // Select returns the level of a name. An empty name means that of UNMASK_ISA, and when that
 // is empty too, the best.
 func Select(name string) (Level, error) {
-	all := Available()
+	levels := Available()
 	source := "instruction set"
 	if name == "" {
 		source = Variable
 		name = os.Getenv(Variable)
 	}
-	if i := slices.IndexFunc(all, func(l Level) bool { return l.String() == name }); i >= 0 {
-		return all[i], nil
+	if i := slices.IndexFunc(levels, func(l Level) bool { return l.String() == name }); i >= 0 {
+		return levels[i], nil
 	}
-	if name == "" || name == all[0].ISA.String() {
-		return all[0], nil
+	if name == "" || name == levels[0].ISA.String() {
+		return levels[0], nil
 	}
-	available := make([]string, len(all))
-	for i, l := range all {
+	available := make([]string, len(levels))
+	for i, l := range levels {
 		available[i] = l.String()
 	}
 	return Level{}, fmt.Errorf("%s is %q, this processor and build have %s", source, name,

@@ -26,11 +26,11 @@ func TrimMark[Text string | []byte](text Text) Text {
 
 // TrimLineEnd returns a text without one end of a line after it.
 func TrimLineEnd(text string) string {
-	before, ok := strings.CutSuffix(text, "\n")
+	line, ok := strings.CutSuffix(text, "\n")
 	if !ok {
 		return text
 	}
-	return strings.TrimSuffix(before, "\r")
+	return strings.TrimSuffix(line, "\r")
 }
 
 // NewReader returns a reader of what r has after a byte order mark. It waits for no more than the

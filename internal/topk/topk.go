@@ -17,17 +17,17 @@ func Largest(index []int32, x []float32, k int) []int32 {
 	return insertLargest(index[:0], x, k, lowerBound(x, k))
 }
 
-// insertLargest adds to index, which is empty, the k largest elements above `least`. A kernel
+// insertLargest adds to index, which is empty, the k largest elements above bound. A kernel
 // screens the row for candidates, so that few are examined one by one.
-func insertLargest(index []int32, x []float32, k int, least float32) []int32 {
+func insertLargest(index []int32, x []float32, k int, bound float32) []int32 {
 	var large screen.Set
 	ops := screen.Ops(simd.Default().ISA)
 	for first := 0; first < len(x); first += screen.Size {
 		part := x[first:min(first+screen.Size, len(x))]
-		ops.Above(&large, part, least)
+		ops.Above(&large, part, bound)
 		for i := range large.All() {
 			v := part[i]
-			if v <= least { // it has risen meanwhile
+			if v <= bound { // it has risen meanwhile
 				continue
 			}
 			place, _ := slices.BinarySearchFunc(index, v, func(a int32, v float32) int {
@@ -35,7 +35,7 @@ func insertLargest(index []int32, x []float32, k int, least float32) []int32 {
 			})
 			index = slices.Insert(index[:min(len(index), k-1)], place, int32(first+i))
 			if len(index) == k {
-				least = x[index[k-1]]
+				bound = x[index[k-1]]
 			}
 		}
 	}
@@ -46,9 +46,9 @@ func insertLargest(index []int32, x []float32, k int, least float32) []int32 {
 // of the maxima of at least 2k columns, into which the row is folded. With it, insertLargest looks
 // at few elements from the start on.
 func lowerBound(x []float32, k int) float32 {
-	least := float32(math.Inf(-1))
+	lowest := float32(math.Inf(-1))
 	if len(x) < screen.Size || 2*k > screen.Size {
-		return least
+		return lowest
 	}
 	ops := vec.Ops(simd.Default().ISA)
 	var top [screen.Size]float32
@@ -63,5 +63,5 @@ func lowerBound(x []float32, k int) float32 {
 		ops.Maximum(top[:n/2], top[n/2:n])
 	}
 	slices.Sort(top[:n])
-	return math.Nextafter32(top[n-k], least)
+	return math.Nextafter32(top[n-k], lowest)
 }

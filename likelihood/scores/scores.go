@@ -83,9 +83,9 @@ func EncodeText(m *unmask.Model, text string) ([]int32, error) {
 	if err != nil {
 		return tokens, err
 	}
-	most := m.Spec().Length() - m.Spec().SpecialCount()
-	if len(tokens) == 0 || len(tokens) > most {
-		return tokens, fmt.Errorf("the text is %d tokens, want 1 to %d", len(tokens), most)
+	maxTokens := m.Spec().Length() - m.Spec().SpecialCount()
+	if len(tokens) == 0 || len(tokens) > maxTokens {
+		return tokens, fmt.Errorf("the text is %d tokens, want 1 to %d", len(tokens), maxTokens)
 	}
 	return tokens, nil
 }

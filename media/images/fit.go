@@ -25,27 +25,32 @@ type Placement struct {
 	Size   image.Point
 }
 
-// Place returns the placement of a picture of size `from` in one of size `to`. With a fit of ""
+// Place returns the placement of a picture of size source in one of size target. With a fit of ""
 // both must be equal. A picture of more than MaxPixels is refused.
-func Place(from, to image.Point, fit string) (Placement, error) {
-	p := Placement{Source: image.Rectangle{Max: from}, Target: image.Rectangle{Max: to}, Size: to}
-	if from.X < 1 || from.Y < 1 || to.X < 1 || to.Y < 1 || from.X > MaxPixels/from.Y {
-		return p, fmt.Errorf("picture is %d x %d pixels, want 1 to %d in all", from.X, from.Y, MaxPixels)
+func Place(source, target image.Point, fit string) (Placement, error) {
+	p := Placement{
+		Source: image.Rectangle{Max: source},
+		Target: image.Rectangle{Max: target},
+		Size:   target,
 	}
-	scaleX := float64(to.X) / float64(from.X)
-	scaleY := float64(to.Y) / float64(from.Y)
+	if source.X < 1 || source.Y < 1 || target.X < 1 || target.Y < 1 || source.X > MaxPixels/source.Y {
+		return p, fmt.Errorf("picture is %d x %d pixels, want 1 to %d in all",
+			source.X, source.Y, MaxPixels)
+	}
+	scaleX := float64(target.X) / float64(source.X)
+	scaleY := float64(target.Y) / float64(source.Y)
 	switch fit {
 	case "":
-		if from != to {
+		if source != target {
 			return p, fmt.Errorf("picture is %d x %d pixels, want %d x %d, or fit cover or contain",
-				from.X, from.Y, to.X, to.Y)
+				source.X, source.Y, target.X, target.Y)
 		}
 	case "cover":
 		scale := max(scaleX, scaleY)
-		p.Source = middlePart(from, float64(to.X)/scale, float64(to.Y)/scale)
+		p.Source = middlePart(source, float64(target.X)/scale, float64(target.Y)/scale)
 	case "contain":
 		scale := min(scaleX, scaleY)
-		p.Target = middlePart(to, float64(from.X)*scale, float64(from.Y)*scale)
+		p.Target = middlePart(target, float64(source.X)*scale, float64(source.Y)*scale)
 	default:
 		return p, &param.Error{
 			Name:   "fit",
@@ -132,10 +137,10 @@ func HoleMask(picture, mask image.Image, box image.Rectangle) (*image.Gray, erro
 	source := picture // what says where the hole is
 	byAlpha := true   // by its alpha, or by its brightness
 	if mask != nil {
-		if found := mask.Bounds().Size(); found != size {
+		if maskSize := mask.Bounds().Size(); maskSize != size {
 			return nil, &param.Error{
 				Name:  "mask",
-				Found: fmt.Sprintf("%d x %d pixels", found.X, found.Y),
+				Found: fmt.Sprintf("%d x %d pixels", maskSize.X, maskSize.Y),
 				Want:  fmt.Sprintf("%d x %d as the picture", size.X, size.Y),
 			}
 		}

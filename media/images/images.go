@@ -156,8 +156,8 @@ func decodeWithAlpha(data []byte) (image.Image, error) {
 func readAs[T any](name string, decode func(data []byte) (T, error)) (T, error) {
 	data, err := atomicfile.ReadBounded(name, maxFile)
 	if err != nil {
-		var none T
-		return none, err
+		var zero T
+		return zero, err
 	}
 	value, err := decode(data)
 	if err != nil {

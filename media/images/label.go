@@ -33,13 +33,13 @@ func AddLabels(data []byte, texts [][2]string) []byte {
 // data.
 func pngChunks(data []byte) iter.Seq2[string, []byte] {
 	return func(yield func(kind string, body []byte) bool) {
-		rest, isPNG := bytes.CutPrefix(data, []byte(pngMagic))
-		for isPNG && len(rest) >= 12 {
-			n := uint64(binary.BigEndian.Uint32(rest))
-			if n > uint64(len(rest)-12) || !yield(string(rest[4:8]), rest[8:8+n]) {
+		unread, isPNG := bytes.CutPrefix(data, []byte(pngMagic))
+		for isPNG && len(unread) >= 12 {
+			n := uint64(binary.BigEndian.Uint32(unread))
+			if n > uint64(len(unread)-12) || !yield(string(unread[4:8]), unread[8:8+n]) {
 				return
 			}
-			rest = rest[12+n:]
+			unread = unread[12+n:]
 		}
 	}
 }

@@ -9,11 +9,11 @@ const fadeSeconds = 0.1
 func fadeSamples(rate int) int { return int(fadeSeconds * float64(rate)) }
 
 // applyRamp multiplies x by numbers that go evenly from one to another.
-func applyRamp(x []float32, from, to float64) {
+func applyRamp(x []float32, first, last float64) {
 	for i := range x {
-		factor := from
+		factor := first
 		if len(x) > 1 {
-			factor += (to - from) * float64(i) / float64(len(x)-1)
+			factor += (last - first) * float64(i) / float64(len(x)-1)
 		}
 		x[i] *= float32(factor)
 	}

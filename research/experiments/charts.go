@@ -51,11 +51,11 @@ func mainMetric(kind string) string {
 
 // MetricNames returns the names of the metrics in results, sorted.
 func MetricNames(results []Result) []string {
-	all := map[string]Measure{}
+	union := map[string]Measure{}
 	for _, r := range results {
-		maps.Copy(all, r.Metrics)
+		maps.Copy(union, r.Metrics)
 	}
-	return slices.Sorted(maps.Keys(all))
+	return slices.Sorted(maps.Keys(union))
 }
 
 // Charts plots a sweep's results: a metric against steps, against time and, for text, against

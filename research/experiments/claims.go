@@ -49,8 +49,8 @@ func newNumber(name string, m Measure) Number { return Number{name, m.Value, m.E
 func (m Measure) hasError() bool { return len(m.LeaveOneOut) > 0 && !math.IsNaN(m.Value) }
 
 // judgeBelow completes v, which holds if the mean of measures is below 0.
-func (v Verdict) judgeBelow(name string, all []Measure) Verdict {
-	mean := averageMeasures(all...)
+func (v Verdict) judgeBelow(name string, measures []Measure) Verdict {
+	mean := averageMeasures(measures...)
 	v.Numbers = append(v.Numbers, newNumber(name, mean))
 	return v.decide([]test{below(mean, 0)}, []test{above(mean, 0)})
 }
@@ -137,12 +137,12 @@ func (t Table) judgeDegradation(g Grid) Verdict {
 		v.Numbers = append(v.Numbers, newNumber(fmt.Sprintf("change, MaskGIT α=%g", first.Alpha), d))
 		degraded = append(degraded, d)
 	}
-	all := averageMeasures(degraded...)
+	mean := averageMeasures(degraded...)
 	random := Point{Sampler: "random"}
-	v.Numbers = append(v.Numbers, newNumber("change, MaskGIT, mean", all),
+	v.Numbers = append(v.Numbers, newNumber("change, MaskGIT, mean", mean),
 		newNumber("change, Random",
 			combine(subtract, t.metric(random, last, "frechet"), t.metric(random, early, "frechet"))))
-	return v.decide([]test{above(all, 0)}, []test{below(all, 0)})
+	return v.decide([]test{above(mean, 0)}, []test{below(mean, 0)})
 }
 
 // judgeTextClaims calls judge with the verdict on each claim about text, in the order of figures.
@@ -193,7 +193,7 @@ func comparisonScale(metric string) (f func(float64) float64, name string) {
 // steps: 1 - sum d_s*d_r / sum d_r^2, where d_s and d_r are the distances of the sampler and of
 // random from maskgit.
 func (t Table) judgeFollows(g Grid, sampler, claim, figure, metric string) Verdict {
-	var from []Measure
+	var inputs []Measure
 	var gaps []Measure
 	f, _ := comparisonScale(metric)
 	for _, alpha := range g.Alphas {
@@ -202,7 +202,7 @@ func (t Table) judgeFollows(g Grid, sampler, claim, figure, metric string) Verdi
 				t.metric(Point{Sampler: sampler, Alpha: alpha}, n, metric),
 				t.metric(Point{Sampler: "random"}, n, metric)}
 			gaps = append(gaps, combine(func(v []float64) float64 { return f(v[1]) - f(v[0]) }, three...))
-			from = append(from, three...)
+			inputs = append(inputs, three...)
 		}
 	}
 	share := combine(func(v []float64) float64 {
@@ -214,7 +214,7 @@ func (t Table) judgeFollows(g Grid, sampler, claim, figure, metric string) Verdi
 			square += dr * dr
 		}
 		return 1 - along/square
-	}, from...)
+	}, inputs...)
 	v := Verdict{
 		Claim:  claim,
 		Figure: figure,
@@ -244,13 +244,14 @@ func (t Table) judgeCachePerStep(g Grid, metric, claim, figure string, pairs []P
 	for _, m := range pairs {
 		cached := m
 		cached.Cache = 1
-		var all []Measure
+		var measures []Measure
 		for _, n := range g.Steps {
-			all = append(all, combine(func(v []float64) float64 { return f(v[0]) - f(v[1]) },
+			measures = append(measures, combine(func(v []float64) float64 { return f(v[0]) - f(v[1]) },
 				t.metric(cached, n, metric), t.metric(m, n, metric)))
 		}
-		v.Numbers = append(v.Numbers, newNumber("change of "+name+", "+m.Name(), averageMeasures(all...)))
-		changes = append(changes, all...)
+		v.Numbers = append(v.Numbers,
+			newNumber("change of "+name+", "+m.Name(), averageMeasures(measures...)))
+		changes = append(changes, measures...)
 	}
 	return v.judgeBelow("change, mean", changes)
 }

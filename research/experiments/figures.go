@@ -88,17 +88,17 @@ func (t Table) bestAlphaCurve(g Grid, cache int) Curve {
 		best.Name += "+cache"
 	}
 	for _, n := range g.Steps {
-		least := Measure{Value: math.Inf(1)}
+		lowest := Measure{Value: math.Inf(1)}
 		bestMethod := Point{}
 		for _, alpha := range g.Alphas {
 			m := Point{Sampler: "moment", Alpha: alpha, Cache: cache}
-			if v := t.metric(m, n, "frechet"); v.Value < least.Value {
-				least = v
+			if v := t.metric(m, n, "frechet"); v.Value < lowest.Value {
+				lowest = v
 				bestMethod = m
 			}
 		}
 		if seconds := t.leastSeconds(bestMethod, n); !math.IsNaN(seconds) {
-			best.addPoint(n, Measure{Value: seconds}, least)
+			best.addPoint(n, Measure{Value: seconds}, lowest)
 		}
 	}
 	return best

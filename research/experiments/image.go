@@ -122,8 +122,8 @@ func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 		return nil, err
 	}
 	frechet := Measure{Value: d}
-	all := len(s.features) == s.moments.Count()
-	if all && s.network.Width() <= maxErrorWidth && len(s.features) >= 2*JackknifeGroups {
+	hasAllFeatures := len(s.features) == s.moments.Count()
+	if hasAllFeatures && s.network.Width() <= maxErrorWidth && len(s.features) >= 2*JackknifeGroups {
 		frechet.LeaveOneOut, err = s.leaveOneOut(ctx)
 		if err != nil {
 			return nil, err

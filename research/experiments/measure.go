@@ -83,16 +83,16 @@ func (m Measure) withMoreSamples(factor float64) Measure {
 	return m
 }
 
-// combine computes a measure from others: f of their values, and f of their values without each
+// combine computes a measure from inputs: f of their values, and f of their values without each
 // part of the samples. Equal part numbers belong together, because seeds are shared.
-func combine(f func(values []float64) float64, from ...Measure) Measure {
-	values := make([]float64, len(from))
-	for i, m := range from {
+func combine(f func(values []float64) float64, inputs ...Measure) Measure {
+	values := make([]float64, len(inputs))
+	for i, m := range inputs {
 		values[i] = m.Value
 	}
 	out := Measure{Value: f(values)}
 	for g := range JackknifeGroups {
-		for i, m := range from {
+		for i, m := range inputs {
 			if len(m.LeaveOneOut) != JackknifeGroups {
 				return Measure{Value: out.Value}
 			}
@@ -104,7 +104,7 @@ func combine(f func(values []float64) float64, from ...Measure) Measure {
 }
 
 // averageMeasures returns the mean of measures of different seeds.
-func averageMeasures(from ...Measure) Measure { return combine(mean, from...) }
+func averageMeasures(inputs ...Measure) Measure { return combine(mean, inputs...) }
 
 // mean returns the mean of values, NaN of none.
 func mean(v []float64) float64 {

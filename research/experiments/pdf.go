@@ -63,7 +63,7 @@ func (c outlineCanvas) FillString(face font.Face, origin vg.Point, text string) 
 		}
 		glyphOrigin := origin.Add(vg.Point{X: face.Width(text[:i])})
 		var path vg.Path
-		var before vg.Point
+		var previous vg.Point
 		near := func(end, control vg.Point) vg.Point {
 			return end.Add(control.Sub(end).Scale(2. / 3))
 		}
@@ -75,13 +75,13 @@ func (c outlineCanvas) FillString(face font.Face, origin vg.Point, text string) 
 			switch s.Op { // its fonts have no cubic curves
 			case sfnt.SegmentOpMoveTo:
 				path.Move(points[0])
-				before = points[0]
+				previous = points[0]
 			case sfnt.SegmentOpLineTo:
 				path.Line(points[0])
-				before = points[0]
+				previous = points[0]
 			case sfnt.SegmentOpQuadTo:
-				path.CubeTo(near(before, points[0]), near(points[1], points[0]), points[1])
-				before = points[1]
+				path.CubeTo(near(previous, points[0]), near(points[1], points[0]), points[1])
+				previous = points[1]
 			}
 		}
 		if len(path) > 0 {

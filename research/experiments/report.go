@@ -201,11 +201,11 @@ func (r *Report) precisionTable() *reportTable {
 }
 
 // countSeeds returns the most seeds of a point, and the most that the size asks for.
-func (r *Report) countSeeds() (most, planned int) {
+func (r *Report) countSeeds() (measured, planned int) {
 	for _, result := range r.Results {
-		most = max(most, int(result.Seed)+1)
+		measured = max(measured, int(result.Seed)+1)
 	}
-	return most, max(r.Size.Text.Repeats, r.Size.Image.Repeats)
+	return measured, max(r.Size.Text.Repeats, r.Size.Image.Repeats)
 }
 
 // differences lists how the run differs from the paper's experiments, and why.

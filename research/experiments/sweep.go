@@ -15,7 +15,7 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	if err := CheckPoints(t, points); err != nil {
 		return err
 	}
-	done := 0.0
+	finished := 0.0
 	total := 0.0 // in steps of a sequence
 	for _, p := range points {
 		total += pointCost(p)
@@ -23,7 +23,7 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	for _, p := range points {
 		if _, ok := j.Find(t.Kind, p); !ok {
 			r, err := MeasurePoint(ctx, t, p, func(share float64) bool {
-				return progress == nil || progress((done+share*pointCost(p))/total)
+				return progress == nil || progress((finished+share*pointCost(p))/total)
 			})
 			if err == ErrStopped {
 				return err
@@ -34,7 +34,7 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 				return err
 			}
 		}
-		done += pointCost(p)
+		finished += pointCost(p)
 	}
 	return nil
 }

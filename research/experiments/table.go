@@ -74,17 +74,17 @@ func (t Table) resultsAt(m Point, steps int) []Result {
 
 // metric returns the mean over seeds, NaN if it was not measured.
 func (t Table) metric(m Point, steps int, name string) Measure {
-	var all []Measure
+	var measures []Measure
 	results := t.resultsAt(m, steps)
 	for _, r := range results {
 		if v, ok := r.Metrics[name]; ok {
-			all = append(all, v)
+			measures = append(measures, v)
 		}
 	}
-	if len(all) == 0 || len(all) < len(results) {
+	if len(measures) == 0 || len(measures) < len(results) {
 		return Measure{Value: math.NaN()}
 	}
-	return averageMeasures(all...).withMoreSamples(t.More)
+	return averageMeasures(measures...).withMoreSamples(t.More)
 }
 
 // leastSeconds returns the least time of a batch. The least and not the mean, because other

@@ -14,12 +14,12 @@ func (t Table) judgeSpeedup(g Grid) Verdict {
 			"geometric mean over steps, is above 1.5 (where random never gets there, its longest time " +
 			"counts)",
 	}
-	var from []Measure
+	var inputs []Measure
 	var fast, slow []float64 // seconds
 	cached := Point{Sampler: "hybrid", Alpha: g.MomentAlpha, Cache: 1}
 	random := Point{Sampler: "random"}
 	for _, n := range g.Steps {
-		from = append(from, t.metric(cached, n, "perplexity"), t.metric(random, n, "perplexity"))
+		inputs = append(inputs, t.metric(cached, n, "perplexity"), t.metric(random, n, "perplexity"))
 		fast = append(fast, t.leastSeconds(cached, n))
 		slow = append(slow, t.leastSeconds(random, n))
 	}
@@ -29,7 +29,7 @@ func (t Table) judgeSpeedup(g Grid) Verdict {
 			sum += math.Log(timeToReach(v, slow, v[2*i]) / fast[i])
 		}
 		return math.Exp(sum / float64(len(fast)))
-	}, from...)
+	}, inputs...)
 	v.Numbers = []Number{newNumber("acceleration", gain)}
 	return v.decide([]test{above(gain, 1.5)}, []test{below(gain, 1.5)})
 }
@@ -61,15 +61,15 @@ func (t Table) judgeEntropyCost(g Grid) Verdict {
 	}
 	var lower, higher []test
 	for _, name := range temperatureSamplers {
-		var all []Measure
+		var prices []Measure
 		for _, alpha := range g.Alphas {
 			for _, n := range g.Steps {
-				all = append(all, combine(subtract,
+				prices = append(prices, combine(subtract,
 					t.metric(Point{Sampler: name, Alpha: alpha}, n, "entropy"),
 					t.metric(Point{Sampler: "random"}, n, "entropy")))
 			}
 		}
-		m := averageMeasures(all...)
+		m := averageMeasures(prices...)
 		lower = append(lower, below(m, 0))
 		higher = append(higher, above(m, 0))
 		v.Numbers = append(v.Numbers, newNumber("change of entropy, "+name, m))
@@ -82,11 +82,11 @@ func (t Table) judgeEntropyCost(g Grid) Verdict {
 // steps. With it two points of the perplexity-entropy plane can be compared: a lower value of log
 // perplexity - entropyPrice * entropy is better than what temperature alone achieves.
 func (t Table) entropyPrice(g Grid) Measure {
-	var from []Measure
+	var inputs []Measure
 	for _, alpha := range g.Alphas {
 		for _, n := range g.Steps {
 			for _, m := range []Point{{Sampler: "temp", Alpha: alpha}, {Sampler: "random"}} {
-				from = append(from, t.metric(m, n, "perplexity"), t.metric(m, n, "entropy"))
+				inputs = append(inputs, t.metric(m, n, "perplexity"), t.metric(m, n, "entropy"))
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (t Table) entropyPrice(g Grid) Measure {
 			entropy += v[i+3] - v[i+1]
 		}
 		return quality / entropy
-	}, from...)
+	}, inputs...)
 }
 
 // tradeOffDifference returns the trade-off of a sampler minus that of another at equal steps; below
@@ -147,17 +147,17 @@ func (t Table) judgeThroughout(g Grid) Verdict {
 	hybrid := Point{Sampler: "hybrid", Alpha: g.MomentAlpha}
 	random := Point{Sampler: "random"}
 	price := t.entropyPrice(g).Value
-	var all []Measure
+	var measures []Measure
 	allBelow := true
 	var worse []test
 	for _, n := range g.Steps {
 		m := t.tradeOffDifference(hybrid, random, n, price)
 		v.Numbers = append(v.Numbers, newNumber(fmt.Sprintf("hybrid less random, %d steps", n), m))
-		all = append(all, m)
+		measures = append(measures, m)
 		allBelow = allBelow && m.Value < 0
 		worse = append(worse, above(m, 0))
 	}
-	mean := averageMeasures(all...)
+	mean := averageMeasures(measures...)
 	v.Numbers = append(v.Numbers, newNumber("mean", mean))
 	better := []test{below(mean, 0)}
 	if !allBelow {
@@ -174,14 +174,14 @@ func (t Table) judgeContradictions(g Grid, a, b Point, claim string) Verdict {
 		Rule: fmt.Sprintf("contradictions of %s less those of %s, mean over steps, are below 0",
 			a.Sampler, b.Sampler),
 	}
-	var all []Measure
+	var measures []Measure
 	for _, n := range g.Steps {
 		m := combine(subtract, t.metric(a, n, "contradictions"), t.metric(b, n, "contradictions"))
 		v.Numbers = append(v.Numbers, newNumber(fmt.Sprintf("%s less %s, %d steps", a.Sampler, b.Sampler,
 			n), m))
-		all = append(all, m)
+		measures = append(measures, m)
 	}
-	return v.judgeBelow("mean", all)
+	return v.judgeBelow("mean", measures)
 }
 
 // judgeArithmetic compares arithmetic in 32 bits with 64, at the most steps of table 2.

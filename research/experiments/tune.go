@@ -246,16 +246,16 @@ func affordableSteps(ctx context.Context, t Task, p Point, budget float64,
 
 // sortByQuality sorts the best result of each setting first: those with the most samples, by
 // quality.
-func sortByQuality(all []Setting) []Setting {
-	slices.SortStableFunc(all, func(a, b Setting) int {
+func sortByQuality(settings []Setting) []Setting {
+	slices.SortStableFunc(settings, func(a, b Setting) int {
 		return cmp.Or(cmp.Compare(b.Point.N, a.Point.N), cmp.Compare(a.Quality, b.Quality))
 	})
-	return all
+	return settings
 }
 
 // Frontier returns the settings that no other one beats in both time and quality, fastest first.
-func Frontier(all []Setting) []Setting {
-	byTime := slices.Clone(all)
+func Frontier(settings []Setting) []Setting {
+	byTime := slices.Clone(settings)
 	slices.SortStableFunc(byTime, func(a, b Setting) int {
 		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), cmp.Compare(a.Quality, b.Quality))
 	})

@@ -89,11 +89,11 @@ func (r *Report) Write(dir, markdown string) (names []string, err error) {
 	if markdown == "" {
 		markdown = filepath.Join(dir, "report.md")
 	} else {
-		from, err := filepath.Rel(filepath.Dir(markdown), figureDir)
+		figuresPath, err := filepath.Rel(filepath.Dir(markdown), figureDir)
 		if err != nil {
 			return nil, err
 		}
-		figures = filepath.ToSlash(from) + "/"
+		figures = filepath.ToSlash(figuresPath) + "/"
 	}
 	return []string{markdown, page}, writeFiles(map[string][]byte{
 		filepath.Join(dir, "verdicts.json"): append(verdicts, '\n'),

@@ -14,10 +14,10 @@ import (
 )
 
 // WriteCodes encodes PNG or JPEG files and writes codes I64 [B,D], row by row, to the safetensors
-// file out. Pictures of other sizes are fitted to the model's as fit says, see images.Place. done,
-// which may be nil, is called after each file.
+// file out. Pictures of other sizes are fitted to the model's as fit says, see images.Place.
+// onPicture, which may be nil, is called after each file.
 func WriteCodes(ctx context.Context, c model.Codec, files []string, fit, out string,
-	done func()) error {
+	onPicture func()) error {
 	e, ok := c.(model.Encoder)
 	if !ok {
 		return errors.New("the model makes pictures of codes but no codes of pictures")
@@ -32,8 +32,8 @@ func WriteCodes(ctx context.Context, c model.Codec, files []string, fit, out str
 			return err
 		}
 		all = append(all, codes...)
-		if done != nil {
-			done()
+		if onPicture != nil {
+			onPicture()
 		}
 	}
 	return weights.WriteFile(out,
@@ -62,12 +62,12 @@ func WritePixelCodes(c model.Codec, file, out string) error {
 		return fmt.Errorf("%s: pixels has shape %v, want [B 3 %d %d] with at least one image", file,
 			shape, height, width)
 	}
-	least, most, err := readColourRange(file)
+	darkest, brightest, err := readColourRange(file)
 	if err != nil {
 		return err
 	}
 	for i, x := range pixels {
-		pixels[i] = (x - least) / (most - least)
+		pixels[i] = (x - darkest) / (brightest - darkest)
 	}
 	codes := make([]int32, shape[0]*codeCount(e))
 	if err := e.Encode(codes, pixels); err != nil {
@@ -103,7 +103,7 @@ func encodeFile(e model.Encoder, name, fit string) ([]int32, error) {
 
 // readColourRange returns the values that mean colours 0 and 1 in a file, from cases.json beside
 // it.
-func readColourRange(file string) (least, most float32, err error) {
+func readColourRange(file string) (darkest, brightest float32, err error) {
 	list := readCases(file).Range
 	if list == nil {
 		return 0, 1, nil

@@ -106,13 +106,13 @@ func encodePromptIDs(e *TextEncoder, prompts []string) (t weights.Tensor, err er
 		return t, err
 	}
 	rows := e.Config().Rows
-	var all []int32
+	var joined []int32
 	for _, prompt := range prompts {
 		ids, _, err := tokenizer.Encode(prompt, rows, tokenizer.Pad())
 		if err != nil {
 			return t, err
 		}
-		all = append(all, ids...)
+		joined = append(joined, ids...)
 	}
-	return newInt64Tensor("prompt_ids", all, len(prompts), rows), nil
+	return newInt64Tensor("prompt_ids", joined, len(prompts), rows), nil
 }

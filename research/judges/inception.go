@@ -45,20 +45,21 @@ func inceptionFile(name string) (string, error) {
 	if err != nil || !info.IsDir() {
 		return name, err
 	}
-	var found []string
+	var candidates []string
 	entries, err := os.ReadDir(name)
 	if err != nil {
 		return "", err
 	}
 	for _, e := range entries {
 		if slices.Contains([]string{".pth", ".pt", ".safetensors"}, filepath.Ext(e.Name())) {
-			found = append(found, e.Name())
+			candidates = append(candidates, e.Name())
 		}
 	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("%s has %d weight files, want one .pth or .safetensors", name, len(found))
+	if len(candidates) != 1 {
+		return "", fmt.Errorf("%s has %d weight files, want one .pth or .safetensors", name,
+			len(candidates))
 	}
-	return filepath.Join(name, found[0]), nil
+	return filepath.Join(name, candidates[0]), nil
 }
 
 // maxInception is the largest file of weights in bytes; the published ones have 95 MB.

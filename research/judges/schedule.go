@@ -28,7 +28,7 @@ type FoundSchedule struct {
 // FindSchedule optimises a schedule for a model on the lines of unmask text --json in samples; see
 // samplers.JYS. seed chooses the masked positions.
 func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps int,
-	seed uint64) (found FoundSchedule, err error) {
+	seed uint64) (best FoundSchedule, err error) {
 	var data [][]int32
 	err = eachLine(samples, func(n int, l textLine) error {
 		if n > maxScheduleData {
@@ -41,23 +41,23 @@ func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps
 		return nil
 	})
 	if err != nil {
-		return found, err
+		return best, err
 	}
 	profile, err := MeasureProfile(ctx, m.Denoiser, data, seed)
 	if err != nil {
-		return found, err
+		return best, err
 	}
 	times, err := samplers.JYS(steps, profile)
 	if err != nil {
-		return found, err
+		return best, err
 	}
-	found.Schedule, err = samplers.TimesSchedule(times)
+	best.Schedule, err = samplers.TimesSchedule(times)
 	if err != nil {
-		return found, err
+		return best, err
 	}
-	found.KL = samplers.ScheduleKL(found.Schedule, steps, profile)
-	found.UniformKL = samplers.ScheduleKL(samplers.Uniform, steps, profile)
-	return found, nil
+	best.KL = samplers.ScheduleKL(best.Schedule, steps, profile)
+	best.UniformKL = samplers.ScheduleKL(samplers.Uniform, steps, profile)
+	return best, nil
 }
 
 // MeasureProfile measures how well a model predicts with some positions masked. Element m-1 is the

@@ -97,27 +97,27 @@ type gramCounts struct {
 // addPrecisions adds the log of each sample's n-gram precision: the share of its grams that some
 // other sample has at least as often.
 func addPrecisions(logs []float64, samples [][]int32, n int) {
-	most := map[string]gramCounts{}
+	maxCounts := map[string]gramCounts{}
 	counts := make([]map[string]int, len(samples))
 	for i, s := range samples {
 		counts[i] = map[string]int{}
 		eachGram(s, n, func(gram string) { counts[i][gram]++ })
 		for gram, c := range counts[i] {
-			m := most[gram]
+			m := maxCounts[gram]
 			switch {
 			case c > m.times:
 				m = gramCounts{i, c, m.times}
 			case c > m.second:
 				m.second = c
 			}
-			most[gram] = m
+			maxCounts[gram] = m
 		}
 	}
 	for i := range samples {
 		matched := 0
 		total := 0
 		for gram, c := range counts[i] {
-			m := most[gram]
+			m := maxCounts[gram]
 			elsewhere := m.times
 			if m.sample == i {
 				elsewhere = m.second

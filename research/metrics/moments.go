@@ -100,14 +100,14 @@ func (m *Moments) merge() {
 			block.Data[r*width+i] -= m.delta[i]
 		}
 	}
-	before := float64(m.n)
-	after := float64(m.n) + rows
+	countBefore := float64(m.n)
+	countAfter := float64(m.n) + rows
 	blas64.Syrk(blas.Trans, 1, block, 1, m.scatter)
 	for i := range m.delta {
 		m.delta[i] -= m.mean[i]
-		m.mean[i] += m.delta[i] * rows / after
+		m.mean[i] += m.delta[i] * rows / countAfter
 	}
-	blas64.Syr(before*rows/after, blas64.Vector{N: width, Inc: 1, Data: m.delta}, m.scatter)
+	blas64.Syr(countBefore*rows/countAfter, blas64.Vector{N: width, Inc: 1, Data: m.delta}, m.scatter)
 	m.n += m.filled
 	m.filled = 0
 }

@@ -80,14 +80,15 @@ func shareOfTrue(list []bool) float64 {
 	return float64(n) / float64(len(list))
 }
 
-// insertLeast inserts d into the ascending k least values.
-func insertLeast(least []float64, d float64, k int) []float64 {
-	if len(least) == k && d >= least[k-1] {
-		return least
+// insertLeast inserts d into the k least values, which are ascending, and drops what is then too
+// much. Until there are k of them, it only inserts.
+func insertLeast(nearest []float64, d float64, k int) []float64 {
+	if len(nearest) == k && d >= nearest[k-1] {
+		return nearest
 	}
-	index, _ := slices.BinarySearch(least, d)
-	least = slices.Insert(least, index, d)
-	return least[:min(len(least), k)]
+	index, _ := slices.BinarySearch(nearest, d)
+	nearest = slices.Insert(nearest, index, d)
+	return nearest[:min(len(nearest), k)]
 }
 
 // tile is the number of features of each side that are compared at once.

@@ -48,9 +48,9 @@ func measureCaching(ctx context.Context, n Network, seed uint64) (Result, error)
 
 	cached := make([][]float64, count) // distances of each sequence
 	stale := make([][]float64, count)
-	before := make([][]int32, count) // tokens of each sequence before the step
-	for i := range before {
-		before[i] = c.spec.BlankTokens(c.spec.Length())
+	tokensBefore := make([][]int32, count) // tokens of each sequence before the step
+	for i := range tokensBefore {
+		tokensBefore[i] = c.spec.BlankTokens(c.spec.Length())
 	}
 	var points []Point
 	for step, err := range generate.Run(ctx, refiner, run) {
@@ -59,13 +59,13 @@ func measureCaching(ctx context.Context, n Network, seed uint64) (Result, error)
 		}
 		var stepCached, stepStale []float64 // a mean for each sequence
 		for i := range step.Sequences {
-			a, b, err := c.distances(before[i], step.Sequences[i].Opened)
+			a, b, err := c.distances(tokensBefore[i], step.Sequences[i].Opened)
 			if err != nil {
 				return Result{}, fmt.Errorf("theory: %s: %w", n.Name, err)
 			}
 			cached[i] = append(cached[i], a...)
 			stale[i] = append(stale[i], b...)
-			copy(before[i], step.Sequences[i].Tokens)
+			copy(tokensBefore[i], step.Sequences[i].Tokens)
 			if len(a) > 0 {
 				stepCached = append(stepCached, stat.Mean(a, nil))
 				stepStale = append(stepStale, stat.Mean(b, nil))
@@ -115,7 +115,7 @@ type caching struct {
 }
 
 // distances returns the two distances at each position that the second stage drew.
-func (c *caching) distances(before []int32, opened []generate.OpenedPosition) (cached,
+func (c *caching) distances(tokensBefore []int32, opened []generate.OpenedPosition) (cached,
 	stale []float64, err error) {
 	var step, second []int32 // rows of the step, and of its second stage
 	for _, o := range opened {
@@ -129,9 +129,9 @@ func (c *caching) distances(before []int32, opened []generate.OpenedPosition) (c
 	}
 	b := &model.Batch{
 		Size:   1,
-		Length: len(before),
-		Tokens: slices.Clone(before),
-		Cache:  c.d.NewCache(1, len(before)),
+		Length: len(tokensBefore),
+		Tokens: slices.Clone(tokensBefore),
+		Cache:  c.d.NewCache(1, len(tokensBefore)),
 	}
 	b.Time = []float64{c.maskedShare(b.Tokens)}
 	without, err := c.marginalsAt(second, func() (model.Marginals, error) {

@@ -136,22 +136,22 @@ func Decompose(m *exact.Model, chosen []int) Terms {
 	m.Conditionals(marginals, empty)
 	conditionals := make([]float64, n*s) // given the first round's tokens
 	var t Terms
-	known := slices.Clone(empty)
+	knownTokens := slices.Clone(empty)
 	for _, x := range allSequences(m) {
 		logQ := m.LogProb(x)
 		q := math.Exp(logQ)
 		if q == 0 {
 			continue
 		}
-		copy(known, empty)
+		copy(knownTokens, empty)
 		for _, p := range chosen {
-			known[p] = x[p]
+			knownTokens[p] = x[p]
 		}
-		logFirst := m.Conditionals(conditionals, known) // log q(x_I)
-		first := 0.0                                    // log of p's first round
-		second := 0.0                                   // and of its second
+		logFirst := m.Conditionals(conditionals, knownTokens) // log q(x_I)
+		first := 0.0                                          // log of p's first round
+		second := 0.0                                         // and of its second
 		for p, token := range x {
-			if known[p] == mask {
+			if knownTokens[p] == mask {
 				row := conditionals[p*s : (p+1)*s]
 				second += math.Log(row[token])
 				t.Exploration += q * stat.Entropy(row)
@@ -183,21 +183,21 @@ func dispersion(m *exact.Model, i int, chosen []int) (nats float64) {
 	s := m.Tokens()
 	p := make([]float64, n*s)
 	for subset := range 1 << len(others) {
-		var known []int
+		var given []int
 		for j, position := range others {
 			if subset>>j&1 == 1 {
-				known = append(known, position)
+				given = append(given, position)
 			}
 		}
-		weight := 1 / (float64(len(others)+1) * float64(combin.Binomial(len(others), len(known))))
+		weight := 1 / (float64(len(others)+1) * float64(combin.Binomial(len(others), len(given))))
 		x := slices.Repeat([]int32{int32(s)}, n)
 		values := 1
-		for range known {
+		for range given {
 			values *= s
 		}
 		for value := range values {
 			digits := value
-			for _, position := range known {
+			for _, position := range given {
 				x[position] = int32(digits % s)
 				digits /= s
 			}

@@ -30,12 +30,12 @@ func CheckGumbelTopK(_ context.Context, o Options) ([]Result, error) {
 		for _, m := range mu {
 			left += math.Exp(m)
 		}
-		taken := [n]bool{}
+		isTaken := [n]bool{}
 		for _, j := range []int{i / n / n, i / n % n, i % n} {
-			if taken[j] {
+			if isTaken[j] {
 				p = 0
 			}
-			taken[j] = true
+			isTaken[j] = true
 			p *= math.Exp(mu[j]) / left
 			left -= math.Exp(mu[j])
 		}

@@ -223,15 +223,15 @@ func (r Result) String() string {
 
 // Write makes all checks and writes each result at once, as a table row or a line of JSON. It
 // returns the results and the number of those that do not hold.
-func Write(ctx context.Context, w io.Writer, o Options, asJSON bool) (all []Result, failed int,
+func Write(ctx context.Context, w io.Writer, o Options, asJSON bool) (results []Result, failed int,
 	err error) {
 	line := json.NewEncoder(w)
 	line.SetEscapeHTML(false)
 	for r, err := range Run(ctx, o) {
 		if err != nil {
-			return all, failed, err
+			return results, failed, err
 		}
-		all = append(all, r)
+		results = append(results, r)
 		if !r.Holds {
 			failed++
 		}
@@ -241,8 +241,8 @@ func Write(ctx context.Context, w io.Writer, o Options, asJSON bool) (all []Resu
 			_, err = fmt.Fprintln(w, r)
 		}
 		if err != nil {
-			return all, failed, err
+			return results, failed, err
 		}
 	}
-	return all, failed, nil
+	return results, failed, nil
 }

@@ -66,16 +66,16 @@ func CheckConditional(t *testing.T, open func(t testing.TB, name string) *Pack, 
 		with, wantShape := p.Floats("logits_cond")
 		without, _ := p.Floats("logits_uncond")
 		columns := wantShape[2]
-		both := &model.Batch{
+		batch := &model.Batch{
 			Size:       2 * size,
 			Length:     length,
 			Tokens:     append(append([]int32(nil), tokens...), tokens...),
 			Conditions: make([]*model.Condition, 2*size),
 		}
 		for i := range size {
-			both.Conditions[i], both.Conditions[size+i] = conditions(p, i)
+			batch.Conditions[i], batch.Conditions[size+i] = conditions(p, i)
 		}
-		got, err := m.Forward(context.Background(), both)
+		got, err := m.Forward(context.Background(), batch)
 		require.NoError(t, err)
 		RequireClose(t, append(with, without...), Logits(t, got, Count(2*size*length), columns),
 			tolerance)
@@ -83,26 +83,26 @@ func CheckConditional(t *testing.T, open func(t testing.TB, name string) *Pack, 
 		// Rows that nobody reads may be missing; the others have the same bytes.
 		all := Logits(t, got, Count(2*size*length), columns)
 		var read []int32
-		var seen []float32
+		var recorded []float32
 		for row := range int32(2*size*length - length) { // none of the last sequence
 			if row%3 == 1 {
 				read = append(read, row)
-				seen = append(seen, all[int(row)*columns:][:columns]...)
+				recorded = append(recorded, all[int(row)*columns:][:columns]...)
 			}
 		}
-		both.ReadRows = read
-		got, err = m.Forward(context.Background(), both)
+		batch.ReadRows = read
+		got, err = m.Forward(context.Background(), batch)
 		require.NoError(t, err)
-		require.Equal(t, seen, Logits(t, got, read, columns))
+		require.Equal(t, recorded, Logits(t, got, read, columns))
 
 		rows, _ := p.Ints("partial_rows")
-		after, _ := p.Ints("partial_tokens")
+		partialTokens, _ := p.Ints("partial_tokens")
 		want, _ := p.Floats("partial_logits_cond")
 		b := &model.Batch{
 			Size:       size,
 			Length:     length,
 			Tokens:     append([]int32(nil), tokens...),
-			Conditions: both.Conditions[:size],
+			Conditions: batch.Conditions[:size],
 			Cache:      m.NewCache(size+1, length),
 		}
 		for i := range size { // the first place stays empty
@@ -116,12 +116,12 @@ func CheckConditional(t *testing.T, open func(t testing.TB, name string) *Pack, 
 				refined = append(refined, int32(s*length)+row)
 			}
 		}
-		before := Logits(t, full, refined, columns)
-		again, err := m.Refine(context.Background(), b, refined)
+		fullLogits := Logits(t, full, refined, columns)
+		refinedMarginals, err := m.Refine(context.Background(), b, refined)
 		require.NoError(t, err)
-		RequireClose(t, before, Logits(t, again, refined, columns), 1e-5+tolerance/100)
+		RequireClose(t, fullLogits, Logits(t, refinedMarginals, refined, columns), 1e-5+tolerance/100)
 
-		b.Tokens = after
+		b.Tokens = partialTokens
 		part, err := m.Refine(context.Background(), b, refined)
 		require.NoError(t, err)
 		RequireClose(t, want, Logits(t, part, refined, columns), tolerance)

@@ -36,13 +36,13 @@ func CheckFullPass(t *testing.T, p *Pack, m model.Refiner, prefix string, tolera
 func CheckPartialPass(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
 	tokens, shape := p.Ints("tokens")
 	rows, _ := p.Ints("partial_rows")
-	after, _ := p.Ints("partial_tokens")
+	partialTokens, _ := p.Ints("partial_tokens")
 	want, wantShape := p.Floats("partial_logits")
 	b := Batch(tokens[:shape[1]], []int{1, shape[1]})
 	b.Cache = m.NewCache(1, shape[1])
 	_, err := m.Forward(context.Background(), b)
 	require.NoError(t, err)
-	b.Tokens = after
+	b.Tokens = partialTokens
 	got, err := m.Refine(context.Background(), b, rows)
 	require.NoError(t, err)
 	RequireClose(t, want, Logits(t, got, rows, wantShape[2]), tolerance)

@@ -33,8 +33,8 @@ func Poison(t testing.TB, pack, pattern string, value float32) (dir string) {
 			continue
 		}
 		changed++
-		for at := start + tensor.Offsets[0]; at < start+tensor.Offsets[1]; at += 4 {
-			binary.LittleEndian.PutUint32(data[at:], math.Float32bits(value))
+		for offset := start + tensor.Offsets[0]; offset < start+tensor.Offsets[1]; offset += 4 {
+			binary.LittleEndian.PutUint32(data[offset:], math.Float32bits(value))
 		}
 	}
 	require.NotZero(t, changed, "no tensor of %s matches %s", pack, pattern)

@@ -20,15 +20,15 @@ func CheckReadRows(t *testing.T, pack string, refined []int) {
 		tokens, shape := p.Ints("tokens")
 		_, wantShape := p.Floats("logits")
 		r := newReading(m, tokens, shape[1], wantShape[2], refined)
-		all := r.batch()
+		whole := r.batch()
 		part := r.batch()
-		r.fullPass(t, all, part)
-		for _, b := range []*model.Batch{all, part} {
+		r.fullPass(t, whole, part)
+		for _, b := range []*model.Batch{whole, part} {
 			for _, row := range r.refined {
 				b.Tokens[row] = 7
 			}
 		}
-		want := r.pass(t, all, r.refined, r.refined)
+		want := r.pass(t, whole, r.refined, r.refined)
 		last := len(r.refined) - 1
 		got := r.pass(t, part, r.refined, r.refined[last:])
 		require.Equal(t, want[last*r.columns:], got, "a partial pass")
@@ -89,24 +89,24 @@ func (r *reading) pass(t *testing.T, b *model.Batch, rows, read []int32) []float
 
 // fullPass compares a full pass over part that reads some rows, none in the first sequence, with
 // passes over all that read each sequence in turn.
-func (r *reading) fullPass(t *testing.T, all, part *model.Batch) {
+func (r *reading) fullPass(t *testing.T, whole, part *model.Batch) {
 	want := map[int32][]float32{}
 	for s, used := range r.lengths {
 		rows := Count(s*r.n + used)[s*r.n:]
-		logits := r.pass(t, all, nil, rows)
+		logits := r.pass(t, whole, nil, rows)
 		for i, row := range rows {
 			want[row] = logits[i*r.columns:][:r.columns]
 		}
 	}
-	var some []int32
+	var partRows []int32
 	for pos := range r.lengths[1] {
 		if pos%3 == 1 {
-			some = append(some, int32(r.n+pos))
+			partRows = append(partRows, int32(r.n+pos))
 		}
 	}
-	some = append(some, int32(2*r.n), int32(2*r.n+r.lengths[2]-1))
-	got := r.pass(t, part, nil, some)
-	for i, row := range some {
+	partRows = append(partRows, int32(2*r.n), int32(2*r.n+r.lengths[2]-1))
+	got := r.pass(t, part, nil, partRows)
+	for i, row := range partRows {
 		require.Equal(t, want[row], got[i*r.columns:][:r.columns], "row %d", row)
 	}
 }
@@ -118,21 +118,21 @@ func (r *reading) alone(t *testing.T, s int, want []float32) {
 	b := Batch(slices.Clone(r.tokens[s*r.n:][:used]), []int{1, used})
 	b.Cache = r.m.NewCache(1, used)
 	r.pass(t, b, nil, nil)
-	var own []int32  // rows of the sequence by itself
-	var wanted []int // their indices in refined
+	var ownRows []int32 // rows of the sequence by itself
+	var indexes []int   // their indices in refined
 	for i, row := range r.refined {
 		if int(row)/r.n == s {
-			own, wanted = append(own, row%int32(r.n)), append(wanted, i)
+			ownRows, indexes = append(ownRows, row%int32(r.n)), append(indexes, i)
 		}
 	}
-	if own == nil {
+	if ownRows == nil {
 		return
 	}
-	for _, row := range own {
+	for _, row := range ownRows {
 		b.Tokens[row] = 7
 	}
-	logits := r.pass(t, b, own, own)
-	for i, at := range wanted {
+	logits := r.pass(t, b, ownRows, ownRows)
+	for i, at := range indexes {
 		require.Equal(t, want[at*r.columns:][:r.columns], logits[i*r.columns:][:r.columns],
 			"sequence %d alone", s)
 	}

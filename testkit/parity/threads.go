@@ -89,10 +89,10 @@ func runPasses(t *testing.T, m model.Refiner, tokens []int32, size int, refined 
 	require.NoError(t, err)
 	part := Logits(t, got, rows, columns)
 
-	all := make([][]float32, size)
-	for s := range all {
+	logits := make([][]float32, size)
+	for s := range logits {
 		k := len(refined) * columns
-		all[s] = append(full[s*n*columns:(s+1)*n*columns:(s+1)*n*columns], part[s*k:(s+1)*k]...)
+		logits[s] = append(full[s*n*columns:(s+1)*n*columns:(s+1)*n*columns], part[s*k:(s+1)*k]...)
 	}
-	return all
+	return logits
 }

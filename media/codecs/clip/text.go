@@ -245,7 +245,7 @@ func (t *TextEncoder) Encode(ctx context.Context, ids [][]int32) (_ []*model.Pro
 	if n == 0 {
 		return nil, nil
 	}
-	all, ends, err := t.flattenIDs(ids)
+	joined, ends, err := t.flattenIDs(ids)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +260,7 @@ func (t *TextEncoder) Encode(ctx context.Context, ids [][]int32) (_ []*model.Pro
 	}
 	t.rows.FillSequences(0, n, c.Rows)
 	w := &t.work
-	if err := t.Tokens.Gather(b, w.X, all); err != nil {
+	if err := t.Tokens.Gather(b, w.X, joined); err != nil {
 		return nil, err
 	}
 	b.AddRows(w.X, t.position, t.rows.Pos)
@@ -281,7 +281,7 @@ func (t *TextEncoder) Encode(ctx context.Context, ids [][]int32) (_ []*model.Pro
 
 // flattenIDs checks ids [texts, Rows] and returns them as one list, with the row of each text's
 // end.
-func (t *TextEncoder) flattenIDs(ids [][]int32) (all, ends []int32, err error) {
+func (t *TextEncoder) flattenIDs(ids [][]int32) (joined, ends []int32, err error) {
 	for s, text := range ids {
 		if len(text) != t.cfg.Rows {
 			return nil, nil, fmt.Errorf("text %d has %d ids, want %d", s, len(text), t.cfg.Rows)
@@ -298,10 +298,10 @@ func (t *TextEncoder) flattenIDs(ids [][]int32) (all, ends []int32, err error) {
 		if t.cfg.End >= 0 {
 			end = max(0, slices.Index(text, t.cfg.End))
 		}
-		all = append(all, text...)
+		joined = append(joined, text...)
 		ends = append(ends, int32(s*t.cfg.Rows+end))
 	}
-	return all, ends, nil
+	return joined, ends, nil
 }
 
 // runLayer computes one layer over the first rows of t.work.X.

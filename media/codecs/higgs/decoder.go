@@ -31,12 +31,12 @@ type soundSpan struct {
 // within returns the sound of the window and at most reach rows on each side: what follows depends
 // on no more.
 func (s soundSpan) within(reach int) soundSpan {
-	before := max(0, s.before-reach)
-	after := max(0, s.after-reach)
-	s.first += before
-	s.n -= before + after
-	s.before -= before
-	s.after -= after
+	cutBefore := max(0, s.before-reach)
+	cutAfter := max(0, s.after-reach)
+	s.first += cutBefore
+	s.n -= cutBefore + cutAfter
+	s.before -= cutBefore
+	s.after -= cutAfter
 	return s
 }
 
@@ -78,7 +78,7 @@ func (c *Codec) resize(frames int) {
 
 // drawSound leaves the sound of codes [frames, codebooks] in workspace.y, without that of so many
 // frames before and after the window, and returns where it begins.
-func (c *Codec) drawSound(codes []int32, before, after int) int {
+func (c *Codec) drawSound(codes []int32, framesBefore, framesAfter int) int {
 	w := &c.w
 	b := c.b
 	frames := len(codes) / c.Codebooks()
@@ -105,7 +105,7 @@ func (c *Codec) drawSound(codes []int32, before, after int) int {
 	b.Gather(w.padded, w.latent, w.indexes) // [frames+6, channels]
 	c.convolve(&c.In, w.x, w.padded, len(w.indexes), false)
 
-	s := soundSpan{first: 0, n: frames, all: frames, before: before, after: after}
+	s := soundSpan{first: 0, n: frames, all: frames, before: framesBefore, after: framesAfter}
 	for i := range c.Blocks {
 		s = c.runBlock(&c.Blocks[i], s)
 	}
