@@ -560,8 +560,8 @@ func (m *Model) beforeHole(r *Request) (prefix, endTokens []int32, field string,
 
 // afterHole returns the tokens around the positions to fill: those before, with what the
 // tokenizer's files put after a prompt, and those after.
-func (r *Request) afterHole(t *prompt.Text, prefix []int32, field string) (prefixWithLast, suffix []int32,
-	err error) {
+func (r *Request) afterHole(t *prompt.Text, prefix []int32,
+	field string) (prefixWithLast, suffix []int32, err error) {
 	suffix = r.SuffixTokens
 	if suffix == nil {
 		suffix, err = t.Encoder(r.Special)(r.Suffix)

@@ -33,8 +33,8 @@ func (s *Server) readEditor(r *http.Request, f *fields, m *servedModel) (q query
 	set := readSettings(f)
 	f.failIf(f.flag("stream"), fieldFault("unsupported_parameter", "stream",
 		"stream is true, want false"))
-	before := f.text("input_prefix") + f.text("prompt")
-	after := f.text("input_suffix")
+	textBefore := f.text("input_prefix") + f.text("prompt")
+	textAfter := f.text("input_suffix")
 	maxTokens := f.integer("n_predict", 0, maxSteps, editorLength)
 	var t textRequest
 	t.readStopAndFormat(f)
@@ -51,7 +51,7 @@ func (s *Server) readEditor(r *http.Request, f *fields, m *servedModel) (q query
 	}
 
 	maxTokens = min(maxTokens, m.spec.Length())
-	truncated, fault := m.fitContext(&set.request, extra, before, after, maxTokens)
+	truncated, fault := m.fitContext(&set.request, extra, textBefore, textAfter, maxTokens)
 	if fault != nil {
 		f.fail(fault)
 		return q, options

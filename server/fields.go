@@ -85,12 +85,12 @@ func (f *fields) has(name string) bool { return f.value(name) != nil }
 
 // decode reads a field of any kind, and reports whether it is there and right. want says what it
 // should be.
-func (f *fields) decode(name string, to any, want string) bool {
+func (f *fields) decode(name string, target any, want string) bool {
 	raw := f.value(name)
 	if raw == nil {
 		return false
 	}
-	if json.Unmarshal(raw, to) != nil {
+	if json.Unmarshal(raw, target) != nil {
 		f.failType(name, raw, want)
 		return false
 	}

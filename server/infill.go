@@ -155,13 +155,10 @@ func answerInfill(c *call, form *textForm, used usage) (*answer, *Fault) {
 			}
 
 			// A text that ends early has fewer pieces than positions.
-			from := min(start, len(pieces))
-			to := min(end, len(pieces))
-			h := hole{Start: start, Length: end - start, Text: strings.Join(pieces[from:to], "")}
+			filled := pieces[min(start, len(pieces)):min(end, len(pieces))]
+			h := hole{Start: start, Length: end - start, Text: strings.Join(filled, "")}
 			if form.LogProbs {
-				from = min(start, len(tokens))
-				to = min(end, len(tokens))
-				h.LogProbs = form.logProbs(m, tokens[from:to])
+				h.LogProbs = form.logProbs(m, tokens[min(start, len(tokens)):min(end, len(tokens))])
 			}
 			choice.Holes = append(choice.Holes, h)
 			start = end

@@ -267,22 +267,22 @@ func (q *scoreRequest) scorePrompt(ctx context.Context, prompt unmask.Request,
 	return q.newChoice(scores), estimate, nil
 }
 
-// predictNext returns the estimate of the token at position `to`, after the prompt. Its Best is
+// predictNext returns the estimate of the token at a position, after the prompt. Its Best is
 // what the model predicts.
 func (q *scoreRequest) predictNext(ctx context.Context, tokens []int32,
-	to int) (*likelihood.Estimate, error) {
+	position int) (*likelihood.Estimate, error) {
 	spec := q.model.spec
 	tokens = slices.Clone(tokens)
 	if !spec.Fixed {
-		tokens = slices.Insert(tokens, to, spec.Mask)
+		tokens = slices.Insert(tokens, position, spec.Mask)
 	}
 
 	// Measure wants a token to score there. Any token will do that is not the mask.
-	tokens[to] = 0
+	tokens[position] = 0
 	if spec.Mask == 0 {
-		tokens[to] = 1
+		tokens[position] = 1
 	}
-	return likelihood.Measure(ctx, q.model.Denoiser, tokens, to, to+1,
+	return likelihood.Measure(ctx, q.model.Denoiser, tokens, position, position+1,
 		likelihood.Options{Method: likelihood.LeftToRight, Turn: q.options.Turn})
 }
 

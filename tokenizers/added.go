@@ -65,7 +65,7 @@ func (f *finder) longestAt(text string) (found *addedToken, size int) {
 // was found still hides others inside it.
 func (f *finder) split(text string, allowsSpecial func(start, end int) bool,
 	between func(start, end int) error, token func(id int32)) error {
-	done := 0     // the end of the last token
+	lastEnd := 0  // the end of the last token
 	spaceEnd := 0 // of the white space that was scanned last, which is not scanned again
 	for pos := 0; f != nil && pos < len(text); {
 		if f.texts.roots[text[pos]] == 0 {
@@ -87,8 +87,8 @@ func (f *finder) split(text string, allowsSpecial func(start, end int) bool,
 			continue
 		}
 		if a.takesSpaceBefore {
-			start = max(done, start)
-			start = done + len(strings.TrimRightFunc(text[done:start], unicode.IsSpace))
+			start = max(lastEnd, start)
+			start = lastEnd + len(strings.TrimRightFunc(text[lastEnd:start], unicode.IsSpace))
 			if start >= end { // the token before has taken this one's white space
 				continue
 			}
@@ -99,23 +99,23 @@ func (f *finder) split(text string, allowsSpecial func(start, end int) bool,
 			}
 			end = spaceEnd
 		}
-		if done < start {
-			if err := between(done, start); err != nil {
+		if lastEnd < start {
+			if err := between(lastEnd, start); err != nil {
 				return err
 			}
 		}
 		token(a.id)
-		done = end
+		lastEnd = end
 	}
-	if done < len(text) {
-		return between(done, len(text))
+	if lastEnd < len(text) {
+		return between(lastEnd, len(text))
 	}
 	return nil
 }
 
 // touchesWord reports whether a word character is directly before or after a token.
-func touchesWord(before, after string) bool {
-	last, lastSize := utf8.DecodeLastRuneInString(before)
-	first, firstSize := utf8.DecodeRuneInString(after)
+func touchesWord(textBefore, textAfter string) bool {
+	last, lastSize := utf8.DecodeLastRuneInString(textBefore)
+	first, firstSize := utf8.DecodeRuneInString(textAfter)
 	return lastSize > 0 && isWordRune(last) || firstSize > 0 && isWordRune(first)
 }

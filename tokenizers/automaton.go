@@ -69,7 +69,7 @@ func (a *automaton) matchLength(text string) int {
 		if state.match {
 			length = i
 		}
-		if len(state.threads) == 0 {
+		if len(state.threads) == 0 { // nothing that follows can make the match longer
 			return length
 		}
 		var next *matchState
@@ -100,28 +100,28 @@ func (a *automaton) reset() {
 }
 
 // addTransition makes the transition of a state by a rune.
-func (a *automaton) addTransition(from *matchState, r rune) *matchState {
-	to := &matchState{}
+func (a *automaton) addTransition(state *matchState, r rune) *matchState {
+	next := &matchState{}
 	a.visit++
-	for _, pc := range from.threads {
+	for _, pc := range state.threads {
 		if inst := &a.prog.Inst[pc]; inst.MatchRune(r) {
-			a.addThreads(to, inst.Out)
+			a.addThreads(next, inst.Out)
 		}
 	}
-	a.size += 1 + len(to.threads)
-	if a.size >= maxSize {
-		return to
+	a.size += 1 + len(next.threads)
+	if a.size >= maxSize { // too many are kept already: this one serves the text at hand only
+		return next
 	}
-	to = a.keepState(to)
+	next = a.keepState(next)
 	if r < utf8.RuneSelf {
-		from.ascii[r] = to
-		return to
+		state.ascii[r] = next
+		return next
 	}
-	if from.others == nil {
-		from.others = map[rune]*matchState{}
+	if state.others == nil {
+		state.others = map[rune]*matchState{}
 	}
-	from.others[r] = to
-	return to
+	state.others[r] = next
+	return next
 }
 
 // addThreads adds the places that are reached from one without a character, in the order of
@@ -130,7 +130,7 @@ func (a *automaton) addThreads(s *matchState, pc uint32) {
 	if s.match || a.visited[pc] == a.visit {
 		return
 	}
-	a.visited[pc] = a.visit
+	a.visited[pc] = a.visit // a place reached twice is preferred where it was reached first
 	switch inst := &a.prog.Inst[pc]; inst.Op {
 	case syntax.InstAlt, syntax.InstAltMatch:
 		a.addThreads(s, inst.Out)
@@ -153,8 +153,8 @@ func (a *automaton) keepState(s *matchState) *matchState {
 	if s.match {
 		key = append(key, 1)
 	}
-	if known := a.states[string(key)]; known != nil {
-		return known
+	if kept := a.states[string(key)]; kept != nil {
+		return kept
 	}
 	a.states[string(key)] = s
 	return s

@@ -161,7 +161,7 @@ const shortWord = 24 // symbols
 // appendShort merges a few symbols by checking every pair, which is faster than a heap.
 func (b *bpe) appendShort(ids []int32, symbols []symbol, forbidden map[int32]bool) []int32 {
 	// What each symbol and the next merge to; the rank is none if they do not merge.
-	var found [shortWord]merge
+	var candidates [shortWord]merge
 	const none = 1<<31 - 1
 	mergeAt := func(i int) merge {
 		m, ok := b.merges[pair{symbols[i].id, symbols[i+1].id}]
@@ -172,27 +172,27 @@ func (b *bpe) appendShort(ids []int32, symbols []symbol, forbidden map[int32]boo
 	}
 	n := len(symbols)
 	for i := range n - 1 {
-		found[i] = mergeAt(i)
+		candidates[i] = mergeAt(i)
 	}
 	for n > 1 {
 		best := 0
 		for i := 1; i < n-1; i++ {
-			if found[i].rank < found[best].rank {
+			if candidates[i].rank < candidates[best].rank {
 				best = i
 			}
 		}
-		if found[best].rank == none {
+		if candidates[best].rank == none {
 			break
 		}
-		symbols[best].id = found[best].id
+		symbols[best].id = candidates[best].id
 		copy(symbols[best+1:n-1], symbols[best+2:n])
 		n--
 		if best < n-1 {
-			copy(found[best+1:n-1], found[best+2:n])
-			found[best] = mergeAt(best)
+			copy(candidates[best+1:n-1], candidates[best+2:n])
+			candidates[best] = mergeAt(best)
 		}
 		if best > 0 {
-			found[best-1] = mergeAt(best - 1)
+			candidates[best-1] = mergeAt(best - 1)
 		}
 	}
 	for _, s := range symbols[:n] {

@@ -138,13 +138,13 @@ func fuseTokens(tokens []decoderToken) []decoderToken {
 
 // decodeByteLevel reads the byte alphabet and fuses all tokens.
 func decodeByteLevel(tokens []decoderToken) []decoderToken {
-	all := slices.Concat(tokens...)
-	for i := range all {
-		if !all[i].fixed {
-			all[i].text, _ = decodeAlphabet(all[i].text)
+	fused := slices.Concat(tokens...)
+	for i := range fused {
+		if !fused[i].fixed {
+			fused[i].text, _ = decodeAlphabet(fused[i].text)
 		}
 	}
-	return []decoderToken{assignRunes(all)}
+	return []decoderToken{assignRunes(fused)}
 }
 
 // decodeByteFallback joins runs of <0x00> ... <0xFF>: valid UTF-8 becomes its runes, and any other

@@ -252,11 +252,11 @@ func specialTexts(config object, roles map[string]string) (map[string]bool, erro
 	for _, text := range roles {
 		special[text] = true
 	}
-	var more []json.RawMessage
-	if err := config.get("additional_special_tokens", &more); err != nil {
+	var listed []json.RawMessage
+	if err := config.get("additional_special_tokens", &listed); err != nil {
 		return nil, err
 	}
-	for _, raw := range more {
+	for _, raw := range listed {
 		text, err := readTokenText("additional_special_tokens", raw)
 		if err != nil {
 			return nil, err

@@ -61,12 +61,11 @@ func (o object) kind() (string, error) {
 	return kind, nil
 }
 
-// readFields reads every field into the place that its name maps to; the caller reads fields in
-// known.
-// Any other field is an error, because it may ask for something that is not supported.
-func (o object) readFields(into map[string]any, known ...string) error {
+// readFields reads every field into the place that targets has for its name; the caller reads those
+// in known. Any other field is an error, because it may ask for something that is not supported.
+func (o object) readFields(targets map[string]any, known ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(o)) {
-		target, ok := into[name]
+		target, ok := targets[name]
 		switch {
 		case ok:
 			if err := o.get(name, target); err != nil {
@@ -89,10 +88,10 @@ func (o object) subobject(name string) (object, error) {
 	return s, err
 }
 
-// chainStages returns the stage that applies all in their order.
-func chainStages[T any, F ~func(T) T](all []F) F {
+// chainStages returns the stage that applies stages in their order.
+func chainStages[T any, F ~func(T) T](stages []F) F {
 	return func(x T) T {
-		for _, f := range all {
+		for _, f := range stages {
 			x = f(x)
 		}
 		return x

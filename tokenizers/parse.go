@@ -195,7 +195,7 @@ func countTokens(vocab map[string]int64, list []addedEntry) (int, error) {
 	size := len(vocab)
 	seen := map[string]bool{}
 	for i, a := range list {
-		id, known := vocab[a.Content]
+		id, inVocab := vocab[a.Content]
 		switch {
 		case a.ID == nil:
 			return 0, fmt.Errorf("added_tokens[%d] %.40q: no id", i, a.Content)
@@ -204,12 +204,12 @@ func countTokens(vocab map[string]int64, list []addedEntry) (int, error) {
 				len(a.Content))
 		case seen[a.Content]:
 			return 0, fmt.Errorf("added_tokens[%d]: %.40q appears twice", i, a.Content)
-		case known && id != *a.ID:
+		case inVocab && id != *a.ID:
 			return 0, fmt.Errorf("added_tokens[%d] %.40q: id %d, but %d in model.vocab", i,
 				a.Content, *a.ID, id)
 		}
 		seen[a.Content] = true
-		if !known {
+		if !inVocab {
 			size++
 		}
 	}
@@ -258,14 +258,14 @@ func assignIDs(vocab map[string]int64, list []addedEntry) ([]string, []addedToke
 	}
 	free := make([]int64, 0, size-len(vocab))
 	for _, a := range list {
-		if _, known := vocab[a.Content]; !known {
+		if _, inVocab := vocab[a.Content]; !inVocab {
 			free = append(free, *a.ID)
 		}
 	}
 	slices.Sort(free)
 	var added []addedToken
 	for i, a := range list {
-		if _, known := vocab[a.Content]; !known {
+		if _, inVocab := vocab[a.Content]; !inVocab {
 			*a.ID = free[0]
 			free = free[1:]
 		}

@@ -62,8 +62,8 @@ func readPattern(raw json.RawMessage) (pattern, error) {
 	case len(p) != 1 || expression == "":
 		return nil, fmt.Errorf(`pattern is %.60s, want {"String": text} or {"Regex": text}`, raw)
 	}
-	if found := compilePattern(expression); found != nil {
-		return found, nil
+	if matcher := compilePattern(expression); matcher != nil {
+		return matcher, nil
 	}
 	return nil, fmt.Errorf(`pattern.Regex is %.100q, want one of small letters, spaces, \p{L}, \p{N}, \s, `+
 		`\w and classes of them, with \s+(?!\S)|\s+ at its end at most`, expression)

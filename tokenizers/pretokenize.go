@@ -157,13 +157,13 @@ func (p *preTokenizer) readSplit(s object) error {
 // match.
 func (p *preTokenizer) addSplit(find pattern, invert bool, keep func([]span) []span) {
 	p.stages = append(p.stages, func(in piece, next func(piece) error) error {
-		all := spans(in.text, find)
+		ranges := spans(in.text, find)
 		if invert {
-			for i := range all {
-				all[i].match = !all[i].match
+			for i := range ranges {
+				ranges[i].match = !ranges[i].match
 			}
 		}
-		for _, s := range keep(all) {
+		for _, s := range keep(ranges) {
 			if err := next(piece{in.text[s.start:s.end], in.atStart && s.start == 0}); err != nil {
 				return err
 			}

@@ -138,12 +138,12 @@ func Role(t Tokenizer, role string) (id int32, ok bool) {
 // file, of the tokenizer's class, which may look at add_bos_token and add_eos_token. Most
 // tokenizers of models that generate text have none. Encode does not add them, because a chat
 // template or the continuation of a prompt has its own.
-func SurroundingTokens(t Tokenizer) (before, after []int32) {
+func SurroundingTokens(t Tokenizer) (tokensBefore, tokensAfter []int32) {
 	if v, ok := WithoutMask(t).(*vocabulary); ok {
-		before = slices.Clone(v.facts.before)
-		after = slices.Clone(v.facts.after)
+		tokensBefore = slices.Clone(v.facts.before)
+		tokensAfter = slices.Clone(v.facts.after)
 	}
-	return before, after
+	return tokensBefore, tokensAfter
 }
 
 // WithoutMask returns the tokenizer below those of WithMask, which has the mask's own text.

@@ -79,16 +79,16 @@ func (m *masked) Pieces(ids []int32) []string { return m.decodePieces(ids, nil) 
 // decodePieces shows masks, and other ids that shown has, within the output of the tokenizer below
 // if that supports it, otherwise among the bytes of its tokens.
 func (m *masked) decodePieces(ids []int32, shown map[int32]string) []string {
-	all := map[int32]string{m.id: m.maskText}
-	maps.Copy(all, shown)
+	withMask := map[int32]string{m.id: m.maskText}
+	maps.Copy(withMask, shown)
 	if t, ok := m.Tokenizer.(interface {
 		decodePieces([]int32, map[int32]string) []string
 	}); ok {
-		return t.decodePieces(ids, all)
+		return t.decodePieces(ids, withMask)
 	}
 	parts := make(decoderToken, len(ids))
 	for i, id := range ids {
-		text, ok := all[id]
+		text, ok := withMask[id]
 		if !ok {
 			text, ok = m.Tokenizer.Token(id)
 		}

@@ -44,10 +44,11 @@ func newTrie(texts []string) *trie {
 
 // addNodes makes the nodes, the shortest beginnings first.
 func (t *trie) addNodes() {
-	type texts struct{ from, to int32 } // those that begin with a node
+	// The texts that begin with a node stand together, because texts are sorted.
+	type textRange struct{ first, end int32 }
 	count := t.countNodes()
 	t.nodes = append(make([]trieNode, 0, count), trieNode{text: -1})
-	ranges := append(make([]texts, 0, count), texts{0, int32(len(t.texts))})
+	ranges := append(make([]textRange, 0, count), textRange{0, int32(len(t.texts))})
 	size := 0 // of the beginnings in bytes
 	levelEnd := 1
 	for n := 0; n < len(t.nodes); n++ {
@@ -56,21 +57,21 @@ func (t *trie) addNodes() {
 			levelEnd = len(t.nodes)
 		}
 		r := ranges[n]
-		if r.from < r.to && len(t.texts[r.from]) == size {
-			t.nodes[n].text = r.from
-			r.from++
+		if r.first < r.end && len(t.texts[r.first]) == size { // the shortest is sorted first
+			t.nodes[n].text = r.first
+			r.first++
 		}
 		t.nodes[n].firstChild = int32(len(t.nodes))
-		for r.from < r.to {
-			letter := t.texts[r.from][size]
-			end := r.from + 1
-			for end < r.to && t.texts[end][size] == letter {
+		for r.first < r.end {
+			letter := t.texts[r.first][size]
+			end := r.first + 1
+			for end < r.end && t.texts[end][size] == letter {
 				end++
 			}
 			t.nodes = append(t.nodes, trieNode{letter: letter, text: -1})
 			t.nodes[n].children++
-			ranges = append(ranges, texts{r.from, end})
-			r.from = end
+			ranges = append(ranges, textRange{r.first, end})
+			r.first = end
 		}
 	}
 	for i := range int32(t.nodes[0].children) {
@@ -119,7 +120,7 @@ func (t *trie) child(n int32, letter byte) int32 {
 	}
 	first := t.nodes[n].firstChild
 	children := t.nodes[first : first+int32(t.nodes[n].children)]
-	for len(children) > 4 {
+	for len(children) > 4 { // by halves; the last few in order, which is faster
 		half := len(children) / 2
 		if children[half].letter <= letter {
 			children = children[half:]
@@ -148,7 +149,7 @@ func (t *trie) step(n int32, letter byte) int32 {
 
 // longestPrefix returns the index of the longest text that s begins with, -1 for none.
 func (t *trie) longestPrefix(s string) int32 {
-	found := int32(-1)
+	longest := int32(-1)
 	n := int32(0)
 	for i := range len(s) {
 		n = t.child(n, s[i])
@@ -156,10 +157,10 @@ func (t *trie) longestPrefix(s string) int32 {
 			break
 		}
 		if text := t.nodes[n].text; text >= 0 {
-			found = text
+			longest = text
 		}
 	}
-	return found
+	return longest
 }
 
 // longestSuffix returns the node of the longest text that ends in a node, 0 for none. That node's

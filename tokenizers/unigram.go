@@ -128,7 +128,7 @@ func (u *unigram) setVocabulary(_ object, vocab map[string]int64, bytes bool) er
 // bestPath is the best way to a place in a word: where its last token begins, and the sum of
 // scores.
 type bestPath struct {
-	from  int
+	start int
 	id    int32 // of the last token, -1 for an unknown character
 	score float64
 }
@@ -137,7 +137,7 @@ type bestPath struct {
 func (u *unigram) appendIDs(ids []int32, word string, _ *scratch) ([]int32, error) {
 	best := make([]bestPath, len(word)+1)
 	for i := range best {
-		best[i].from = -1
+		best[i].start = -1
 	}
 	node := int32(0)
 	for pos := 0; pos < len(word); {
@@ -155,12 +155,12 @@ func (u *unigram) appendIDs(ids []int32, word string, _ *scratch) ([]int32, erro
 			}
 			start := end - int(token.size)
 			characterIsToken = characterIsToken || start == pos
-			if sum := best[start].score + token.score; b.from < 0 || sum > b.score {
+			if sum := best[start].score + token.score; b.start < 0 || sum > b.score {
 				*b = bestPath{start, token.id, sum}
 			}
 		}
 		sum := best[pos].score + u.unknownScore
-		if !characterIsToken && (b.from < 0 || sum > b.score) {
+		if !characterIsToken && (b.start < 0 || sum > b.score) {
 			*b = bestPath{pos, -1, sum}
 		}
 		pos = end
@@ -168,27 +168,27 @@ func (u *unigram) appendIDs(ids []int32, word string, _ *scratch) ([]int32, erro
 
 	// From the end back, so that the ids are reversed.
 	start := len(ids)
-	for end := len(word); end > 0; end = best[end].from {
+	for end := len(word); end > 0; end = best[end].start {
 		if id := best[end].id; id >= 0 {
 			ids = append(ids, id)
 			continue
 		}
 
 		// A run of unknown characters is one unknown token, as in the library (fuse_unk).
-		from := best[end].from
-		for u.readsUnknown && from > 0 && best[from].id < 0 {
-			from = best[from].from
+		runStart := best[end].start
+		for u.readsUnknown && runStart > 0 && best[runStart].id < 0 {
+			runStart = best[runStart].start
 		}
-		withBytes, ok := u.appendReversedBytes(ids, word[from:end])
+		withBytes, ok := u.appendReversedBytes(ids, word[runStart:end])
 		switch {
 		case ok:
 			ids = withBytes
-			best[end].from = from
+			best[end].start = runStart
 		case u.readsUnknown:
 			ids = append(ids, u.unknownID)
-			best[end].from = from
+			best[end].start = runStart
 		default:
-			r, _ := utf8.DecodeRuneInString(word[from:])
+			r, _ := utf8.DecodeRuneInString(word[runStart:])
 			return ids[:start], fmt.Errorf("%q is not in the vocabulary", r)
 		}
 	}

@@ -141,12 +141,12 @@ func (w *wordList) addedTokens(class string, config object, files fs.FS) ([]adde
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]bool{}
+	seen := map[string]bool{}
 	for _, a := range list {
-		known[a.Content] = true
+		seen[a.Content] = true
 	}
 	for _, text := range w.tokens {
-		if _, ok := w.special[text]; ok && !known[text] {
+		if _, ok := w.special[text]; ok && !seen[text] {
 			id := ids[text]
 			list = append(list, addedEntry{ID: &id, Content: text, Special: true})
 		}

@@ -53,11 +53,11 @@ func (q *fairQueue) join(key string, present []string) {
 	if len(present) == 0 || slices.Contains(present, key) {
 		return
 	}
-	least := math.Inf(1)
+	fewestRows := math.Inf(1)
 	for _, other := range present {
-		least = min(least, q.rows[other])
+		fewestRows = min(fewestRows, q.rows[other])
 	}
-	q.rows[key] = max(q.rows[key], least)
+	q.rows[key] = max(q.rows[key], fewestRows)
 }
 
 // pick returns the members of the next tick, none if no call waits for a step.

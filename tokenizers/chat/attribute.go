@@ -269,9 +269,9 @@ func (r *run) pairsOf(d *dict) *list {
 }
 
 // checkArgCount checks the number of arguments of a function.
-func checkArgCount(args []any, least, most int, name string) {
-	if len(args) < least || len(args) > most {
-		fail("%s is given %d arguments, want %d to %d", name, len(args), least, most)
+func checkArgCount(args []any, minCount, maxCount int, name string) {
+	if len(args) < minCount || len(args) > maxCount {
+		fail("%s is given %d arguments, want %d to %d", name, len(args), minCount, maxCount)
 	}
 }
 

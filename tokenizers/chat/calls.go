@@ -56,6 +56,9 @@ func (m *Model) findCallForm() *CallForm {
 		}
 		return out.s
 	}
+
+	// Marks that no template has in it stand for the names and arguments, so that what the template
+	// puts around them can be cut at the marks.
 	withoutTools := render(question, Options{})
 	o := Options{Tools: []byte("[" + function + name + parameters + "," + function + other +
 		parameters + "]")}
@@ -63,29 +66,31 @@ func (m *Model) findCallForm() *CallForm {
 	o.Complete = true
 	withAnswer := render(question+`,{"role":"assistant","content":"","tool_calls":[`+call+name+
 		`","arguments":`+arguments+`}},`+call+other+`","arguments":`+arguments+`}}]},`+question, o)
-	rest, ok := strings.CutPrefix(withAnswer, beforeAnswer)
+	unread, ok := strings.CutPrefix(withAnswer, beforeAnswer)
 	if !ok || beforeAnswer == withoutTools || beforeAnswer == "" {
 		return nil
 	}
 	var parts [4]string
 	for i, mark := range []string{name, arguments, other, arguments} {
-		parts[i], rest, ok = strings.Cut(rest, mark)
+		parts[i], unread, ok = strings.Cut(unread, mark)
 		if !ok {
 			return nil
 		}
 	}
 	f := &CallForm{BeforeName: parts[0], BeforeArguments: parts[1], BeforeNextName: parts[2]}
-	end := -1 // of the message
+
+	// The calls end where the message does: at the first of the tokens that end an answer.
+	end := -1
 	for _, id := range m.endTokens {
 		text, _ := m.Tokenizer.Token(id)
-		if i := strings.Index(rest, text); text != "" && i >= 0 && (end < 0 || i < end) {
+		if i := strings.Index(unread, text); text != "" && i >= 0 && (end < 0 || i < end) {
 			end = i
 		}
 	}
 	if end < 0 || parts[3] != f.BeforeArguments {
 		return nil
 	}
-	f.AfterCalls = rest[:end]
+	f.AfterCalls = unread[:end]
 	if !f.isUnambiguous() || f.hasSpecialTokens(m.Tokenizer) {
 		return nil
 	}
@@ -118,20 +123,20 @@ func (f *CallForm) SplitCalls(text string) (content string, calls []Call) {
 		return text, nil
 	}
 	content = text[:start]
-	rest := text[start:]
+	unread := text[start:]
 	beforeName := f.BeforeName
 	for {
-		after, ok := strings.CutPrefix(rest, beforeName)
+		fromName, ok := strings.CutPrefix(unread, beforeName)
 		if !ok {
 			return content, calls
 		}
-		name, arguments, ok := strings.Cut(after, f.BeforeArguments)
+		name, arguments, ok := strings.Cut(fromName, f.BeforeArguments)
 		if !ok {
 			return content, calls
 		}
 		n := objectEnd(arguments)
 		calls = append(calls, Call{name, arguments[:n]})
-		rest = arguments[n:]
+		unread = arguments[n:]
 		beforeName = f.BeforeNextName
 	}
 }
@@ -140,7 +145,7 @@ func (f *CallForm) SplitCalls(text string) (content string, calls []Call) {
 // object goes on.
 func objectEnd(text string) int {
 	depth := 0
-	quoted := false
+	quoted := false // a brace within a string opens and closes nothing
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case quoted && c == '\\':

@@ -29,14 +29,14 @@ func (p *parser) parseTuple(conditional bool) expr {
 	if !p.nextIs(operatorToken, ",") {
 		return first
 	}
-	all := []expr{first}
+	items := []expr{first}
 	for p.accept(operatorToken, ",") {
 		if t := p.peek(); t.kind == closeToken || t.kind == endToken || p.nextIs(operatorToken, ")") {
 			break
 		}
-		all = append(all, p.parseExpression(conditional))
+		items = append(items, p.parseExpression(conditional))
 	}
-	return listExpr(all, true)
+	return listExpr(items, true)
 }
 
 // parseExpression reads an expression, with an inline if where conditional is set.

@@ -77,21 +77,23 @@ func (l *lexer) readUpToTag() {
 		return
 	}
 	tag := text[start+1]
-	sign := byte(0)
+	sign := byte(0) // of white space control: - removes it, + keeps what the settings would remove
 	if start+2 < len(text) {
 		sign = text[start+2]
 	}
-	before := text[:start]
+	textBefore := text[:start]
 	switch {
 	case sign == '-':
-		before = strings.TrimRightFunc(before, isSpace)
+		textBefore = strings.TrimRightFunc(textBefore, isSpace)
 	case sign != '+' && tag != '{':
-		line := strings.LastIndexByte(before, '\n') + 1
-		if (line > 0 || l.lineStart) && strings.TrimFunc(before[line:], isSpace) == "" {
-			before = before[:line]
+		// lstrip_blocks: white space goes if the tag is the first thing in its line. Without a line
+		// end in the text, the line may have begun with another tag.
+		line := strings.LastIndexByte(textBefore, '\n') + 1
+		if (line > 0 || l.lineStart) && strings.TrimFunc(textBefore[line:], isSpace) == "" {
+			textBefore = textBefore[:line]
 		}
 	}
-	l.addText(before)
+	l.addText(textBefore)
 	l.pos += start + 2
 	if sign == '-' || sign == '+' {
 		l.pos++
@@ -144,8 +146,8 @@ func (l *lexer) trimAfter(sign byte, block bool) {
 	end := l.pos
 	switch {
 	case sign == '-':
-		rest := strings.TrimLeftFunc(l.src[end:], isSpace)
-		end = len(l.src) - len(rest)
+		trimmed := strings.TrimLeftFunc(l.src[end:], isSpace)
+		end = len(l.src) - len(trimmed)
 	case sign != '+' && block && strings.HasPrefix(l.src[end:], "\n"):
 		end++
 	}
@@ -159,16 +161,17 @@ func (l *lexer) readTag(end string) {
 	openBrackets := 0
 	for {
 		l.pos = len(l.src) - len(strings.TrimLeftFunc(l.src[l.pos:], isSpace))
-		rest := l.src[l.pos:]
-		if rest == "" {
+		unread := l.src[l.pos:]
+		if unread == "" {
 			fail("line %d: tag is not closed, want %s", l.lineNumber(), end)
 		}
 		if openBrackets == 0 { // in brackets, }} closes two dicts
 			sign := byte(0)
-			unsigned := rest
-			if (rest[0] == '-' || rest[0] == '+' && end == "%}") && strings.HasPrefix(rest[1:], end) {
-				sign = rest[0]
-				unsigned = rest[1:]
+			unsigned := unread
+			hasSign := unread[0] == '-' || unread[0] == '+' && end == "%}"
+			if hasSign && strings.HasPrefix(unread[1:], end) {
+				sign = unread[0]
+				unsigned = unread[1:]
 			}
 			if strings.HasPrefix(unsigned, end) {
 				l.addToken(closeToken, end)
@@ -177,7 +180,7 @@ func (l *lexer) readTag(end string) {
 				return
 			}
 		}
-		t := l.readToken(rest)
+		t := l.readToken(unread)
 		switch {
 		case t.kind != operatorToken:
 		case strings.Contains("([{", t.text):
@@ -203,32 +206,32 @@ var tokenForms = []struct {
 	{operatorToken, regexp.MustCompile(`^(?://|\*\*|[=!><]=|[-+/*%~[\](){}><=.:|,!])`)},
 }
 
-// readToken adds and returns the token that rest begins with.
-func (l *lexer) readToken(rest string) token {
+// readToken adds and returns the token that unread begins with.
+func (l *lexer) readToken(unread string) token {
 	for _, f := range tokenForms {
-		found := f.form.FindString(rest)
-		if found == "" {
+		match := f.form.FindString(unread)
+		if match == "" {
 			continue
 		}
-		value := found
+		value := match
 		switch f.kind {
 		case floatToken, integerToken:
-			value = strings.ReplaceAll(found, "_", "")
+			value = strings.ReplaceAll(match, "_", "")
 		case stringToken:
-			value = l.unescapeString(found[1 : len(found)-1])
+			value = l.unescapeString(match[1 : len(match)-1])
 		}
 		l.addToken(f.kind, value)
-		l.pos += len(found)
+		l.pos += len(match)
 		return l.tokens[len(l.tokens)-1]
 	}
-	c, _ := utf8.DecodeRuneInString(rest)
+	c, _ := utf8.DecodeRuneInString(unread)
 	switch {
 	case c == '\'' || c == '"':
 		fail("line %d: string is not closed, want %c", l.lineNumber(), c)
 	case c >= utf8.RuneSelf:
 		fail("line %d: %q is not supported", l.lineNumber(), c)
 	}
-	fail("line %d: %q is not supported", l.lineNumber(), rest[:1])
+	fail("line %d: %q is not supported", l.lineNumber(), unread[:1])
 	return token{}
 }
 

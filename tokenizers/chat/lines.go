@@ -78,8 +78,8 @@ func (r *run) formatText(t text, args []any, named *dict) text {
 		content := t.s[pos+1 : pos+end]
 		pos += end + 1
 		field, conversion, _ := strings.Cut(content, "!")
-		known := conversion == "" || conversion == "r" || conversion == "s"
-		if strings.ContainsAny(field+conversion, "{.[:") || !known {
+		isSupported := conversion == "" || conversion == "r" || conversion == "s"
+		if strings.ContainsAny(field+conversion, "{.[:") || !isSupported {
 			fail("format: field {%.40s} is not supported", content)
 		}
 		v := formatField(field, &next, args, named)

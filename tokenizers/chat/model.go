@@ -92,13 +92,13 @@ func (m *Model) findAnswerEnd() {
 	if err != nil || i < 0 {
 		return
 	}
-	after := out.s[i+len(answer):]
-	ids, err := m.Tokenizer.EncodeSpecial(after)
+	afterAnswer := out.s[i+len(answer):]
+	ids, err := m.Tokenizer.EncodeSpecial(afterAnswer)
 	if err == nil && len(ids) > 0 && tokenizers.IsSpecial(m.Tokenizer, ids[0]) {
 		m.addEndToken(ids[0])
 		return
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
+	line, _, _ := strings.Cut(strings.TrimSpace(afterAnswer), "\n")
 	if line != "" {
 		m.stopTexts = append(m.stopTexts, line)
 	}

@@ -72,12 +72,12 @@ func filterDictsort(r *run, v any, args []any, named *dict) any {
 	}
 	part := 0 // of a pair: the key
 	if a, ok := argument(args, 1, named, "by"); ok {
-		switch by := r.pythonStr(a).s; by {
+		switch sortBy := r.pythonStr(a).s; sortBy {
 		case "key":
 		case "value":
 			part = 1
 		default:
-			fail("dictsort: by is %.40q, want key or value", by)
+			fail("dictsort: by is %.40q, want key or value", sortBy)
 		}
 	}
 	key := r.sortKeyOf(args, 0, -1, named)
@@ -110,18 +110,18 @@ func (r *run) compareValues(a, b any) int {
 // sortItems returns a list of items in the order of their keys.
 func (r *run) sortItems(items []any, backwards bool, key func(any) any) *list {
 	type keyed struct{ item, key any }
-	all := make([]keyed, len(items))
+	pairs := make([]keyed, len(items))
 	for i, item := range items {
-		all[i] = keyed{item, key(item)}
+		pairs[i] = keyed{item, key(item)}
 	}
-	slices.SortStableFunc(all, func(a, b keyed) int {
+	slices.SortStableFunc(pairs, func(a, b keyed) int {
 		if backwards {
 			a, b = b, a
 		}
 		return r.compareValues(a.key, b.key)
 	})
-	out := make([]any, len(all))
-	for i, pair := range all {
+	out := make([]any, len(pairs))
+	for i, pair := range pairs {
 		out[i] = pair.item
 	}
 	return r.newList(out)

@@ -242,7 +242,7 @@ func (p *parser) parseIf() stmt {
 
 // parseFor reads a loop with its test and its else, which runs if there are no items.
 func (p *parser) parseFor() stmt {
-	to := p.parseTargets()
+	targets := p.parseTargets()
 	p.expect(nameToken, "in")
 	sequence := p.parseTuple(false)
 	var test expr
@@ -266,7 +266,7 @@ func (p *parser) parseFor() stmt {
 		}
 		items := r.iterate(r.eval(sequence, s))
 		if test != nil {
-			items = r.filterItems(items, to, test, s)
+			items = r.filterItems(items, targets, test, s)
 		}
 		if len(items) == 0 {
 			return r.execute(otherwise, s.nested(), out)
@@ -275,7 +275,7 @@ func (p *parser) parseFor() stmt {
 			r.countSteps(1)
 			inner := s.nested()
 			inner.names["loop"] = &iteration{items, i}
-			r.assign(to, item, inner)
+			r.assign(targets, item, inner)
 			if r.execute(body, inner, out) == "break" {
 				break
 			}
@@ -310,9 +310,9 @@ func (p *parser) parseTargets() target {
 
 // parseSet reads an assignment of a value, or of the text of a block.
 func (p *parser) parseSet() stmt {
-	to := p.parseTargets()
+	targets := p.parseTargets()
 	field := "" // of a namespace
-	if !to.isSequence && p.accept(operatorToken, ".") {
+	if !targets.isSequence && p.accept(operatorToken, ".") {
 		field = p.expectName()
 	}
 	var x expr
@@ -336,10 +336,10 @@ func (p *parser) parseSet() stmt {
 			}
 		}
 		if field == "" {
-			r.assign(to, value, s)
+			r.assign(targets, value, s)
 			return ""
 		}
-		ns, ok := s.lookup(to.names[0]).(*namespace)
+		ns, ok := s.lookup(targets.names[0]).(*namespace)
 		if !ok {
 			fail("cannot assign attribute on non-namespace object")
 		}
@@ -352,9 +352,9 @@ func (p *parser) parseSet() stmt {
 func (p *parser) parseMacro() stmt {
 	m := macroDefinition{name: p.expectName()}
 	p.parseParameters(&m)
-	before := p.tokens
+	fromBody := p.tokens
 	m.body = p.parseFunctionBody("endmacro")
-	for _, t := range before[:len(before)-len(p.tokens)] { // the body's
+	for _, t := range fromBody[:len(fromBody)-len(p.tokens)] { // the body's
 		m.readsVarargs = m.readsVarargs || t.kind == nameToken && t.text == "varargs"
 		m.readsKwargs = m.readsKwargs || t.kind == nameToken && t.text == "kwargs"
 		m.readsCaller = m.readsCaller || t.kind == nameToken && t.text == "caller"

@@ -96,25 +96,25 @@ func (r *run) capture(list []stmt, s *scope) (t text, jump string) {
 }
 
 // assign gives the names of a target their values.
-func (r *run) assign(to target, value any, s *scope) {
-	if !to.isSequence {
-		s.names[to.names[0]] = value
+func (r *run) assign(targets target, value any, s *scope) {
+	if !targets.isSequence {
+		s.names[targets.names[0]] = value
 		return
 	}
 	items := r.iterate(value)
-	if len(items) != len(to.names) {
-		fail("found %d values to unpack, want %d", len(items), len(to.names))
+	if len(items) != len(targets.names) {
+		fail("found %d values to unpack, want %d", len(items), len(targets.names))
 	}
-	for i, name := range to.names {
+	for i, name := range targets.names {
 		s.names[name] = items[i]
 	}
 }
 
 // filterItems returns the items of a loop for which its test is true.
-func (r *run) filterItems(items []any, to target, test expr, s *scope) (passing []any) {
+func (r *run) filterItems(items []any, targets target, test expr, s *scope) (passing []any) {
 	for _, item := range items {
 		inner := s.nested()
-		r.assign(to, item, inner)
+		r.assign(targets, item, inner)
 		if isTrue(r.eval(test, inner)) {
 			passing = append(passing, item)
 		}
@@ -240,7 +240,7 @@ func (r *run) setNamedArguments(m macroDefinition, named *dict, s *scope) {
 
 // globalFunctions returns the functions that every template has.
 func globalFunctions() map[string]any {
-	all := map[string]any{}
+	functions := map[string]any{}
 	for name, call := range map[string]func(r *run, args []any, named *dict) any{
 		"range": callRange,
 		"namespace": func(r *run, args []any, named *dict) any {
@@ -257,15 +257,15 @@ func globalFunctions() map[string]any {
 			return r.formatTime(textArg(args, 0, "strftime_now"))
 		},
 	} {
-		all[name] = &function{name, call}
+		functions[name] = &function{name, call}
 	}
 	for _, name := range []string{"cycler", "joiner", "lipsum"} {
-		all[name] = &function{name, func(*run, []any, *dict) any {
+		functions[name] = &function{name, func(*run, []any, *dict) any {
 			fail("function %s is not supported", name)
 			return nil
 		}}
 	}
-	return all
+	return functions
 }
 
 // buildDict returns the result of dict(...): from another dict or pairs, and from names.
@@ -273,8 +273,8 @@ func (r *run) buildDict(args []any, named *dict) *dict {
 	d := newDict()
 	checkArgCount(args, 0, 1, "dict")
 	for _, a := range args {
-		if from, ok := a.(*dict); ok {
-			a = r.pairsOf(from)
+		if source, ok := a.(*dict); ok {
+			a = r.pairsOf(source)
 		}
 		for _, item := range r.iterate(a) {
 			pair := r.iterate(item)

@@ -244,11 +244,11 @@ func (r *run) lower(t text) text {
 	})
 }
 
-// changeCase returns change(s). An ASCII character changes here, and only if it is one of from to
-// to, because change is slow.
-func changeCase(s string, from, to byte, change func(string) string) string {
+// changeCase returns change(s). An ASCII character changes here, and only if it is one of first to
+// last, because change is slow.
+func changeCase(s string, first, last byte, change func(string) string) string {
 	if len(s) == 1 {
-		if s[0] >= from && s[0] <= to {
+		if s[0] >= first && s[0] <= last {
 			return string(s[0] ^ 0x20)
 		}
 		return s
