@@ -84,7 +84,7 @@ func (a *answer) Bytes() int64 {
 // whether its answer is there already. The caller must call Unwatch.
 func (s *Server) begin(q query, owner string) (_ *call, hit bool, f *Fault) {
 	now := s.now()
-	c := &call{query: q}
+	c := &call{query: q} // what makes the answer reads the computation from it, which is set below
 	computation, err := q.model.engine.NewCall(engine.Spec{
 		Key:       q.key(),
 		Owner:     owner,
@@ -108,6 +108,8 @@ func (s *Server) begin(q query, owner string) (_ *call, hit bool, f *Fault) {
 	if err != nil {
 		return nil, false, callFault(err)
 	}
+
+	// An equal query may be another client's, who wants its answer sent in another way.
 	return &call{shared, q}, hit, nil
 }
 

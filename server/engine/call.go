@@ -218,7 +218,7 @@ func newMember(c *Call, choice int, request generate.Request) (*Member, error) {
 		m.Top = make([][]generate.TopToken, length)
 	}
 	m.maxLength = max(m.maxLength, request.MaxLength)
-	if spec.Growth != nil {
+	if spec.Growth != nil { // its steps may insert positions, up to the model's length
 		m.maxLength = spec.Length()
 	}
 
@@ -234,8 +234,8 @@ func newMember(c *Call, choice int, request generate.Request) (*Member, error) {
 		return nil, err
 	}
 
-	m.MaxSteps = max(steps, 1)
-	if m.guided {
+	m.MaxSteps = max(steps, 1) // a sequence without masks still takes the step that finds it done
+	if m.guided {              // a pass computes the sequence with and without its condition
 		m.rows *= 2
 	}
 	if request.Reuse == generate.Blocks { // the steps are those of each block
@@ -323,7 +323,7 @@ func (c *Call) addEvent(e Event) {
 	}
 	if c.droppedEvents {
 		c.events = nil
-		c.eventBytes = MaxEventBytes + 1
+		c.eventBytes = MaxEventBytes + 1 // no further step brings it below the bound again
 	} else {
 		c.events = append(c.events, e)
 	}

@@ -43,6 +43,7 @@ func (s *Calls) Begin(c *Call) (_ *Call, hit bool, err error) {
 	if s.draining {
 		return nil, false, shutdownError()
 	}
+	// A call that has failed may still be here, because others watch it. c takes its place.
 	if old, ok := s.finished.Get(c.Key); ok && old.watch() {
 		s.stats.AnswerReused()
 		return old, true, nil
@@ -51,6 +52,7 @@ func (s *Calls) Begin(c *Call) (_ *Call, hit bool, err error) {
 		return old, false, nil
 	}
 
+	// It is watched before the engine knows of it, so that no call is ever without a watcher.
 	c.watch()
 	s.inflight[c.Key] = c
 	if err := c.engine.admit(c); err != nil {

@@ -206,10 +206,10 @@ func (e *Engine) admit(c *Call) error {
 		return err
 	}
 
-	if len(e.calls) == 0 {
+	if len(e.calls) == 0 { // the time without calls is no stall
 		e.lastPass = e.o.Now()
 	}
-	c.lastStep = c.Created
+	c.lastStep = c.Created // it waits from here on, see sortCalls
 	e.queue.join(c.queueKey(), e.presentQueues(c.Batch))
 	e.calls = append(e.calls, c)
 	e.wake()
@@ -368,11 +368,12 @@ func (e *Engine) Abandon() {
 	e.wake()
 }
 
-// Run makes passes until the context ends.
+// Run makes passes until the context ends. Only its goroutine touches the pools, so that a step
+// needs no lock, and who gives up a call leaves it to sweep to take the members out.
 func (e *Engine) Run() {
 	for {
 		e.sweep()
-		if e.runTurn() {
+		if e.runTurn() { // where a call is next instead, there is none
 			continue
 		}
 		if members := e.pick(); len(members) > 0 {
@@ -408,6 +409,9 @@ func (e *Engine) sweep() {
 		}
 		return c.released
 	})
+
+	// Nobody waits, so nobody has had more than another. Otherwise the map would keep every owner
+	// that ever came.
 	if len(e.calls)+len(e.turns) == 0 {
 		clear(e.queue.rows)
 		e.queue.batchRows = 0

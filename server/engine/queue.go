@@ -79,6 +79,8 @@ func (e *Engine) pick() []*Member {
 	e.sortCalls(interactive, now)
 	e.sortCalls(batch, now)
 
+	// What batch calls are owed adds up until it pays for the step of a whole member, which then goes
+	// first. It is at most the rows of a pass, so that a long wait brings them no long run of steps.
 	plan := e.newTickPlan()
 	bothWait := len(interactive) > 0 && len(batch) > 0
 	if bothWait {
@@ -361,7 +363,7 @@ func (e *Engine) nextTurn() *turn {
 		return nil
 	}
 	for _, c := range e.calls {
-		if !c.released && !c.Batch && e.queue.rows[c.queueKey()] < rowsHad(next) {
+		if !c.released && !c.Batch && e.queue.rows[c.queueKey()] < rowsHad(next) { // it goes first
 			return nil
 		}
 	}

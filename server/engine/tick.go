@@ -26,6 +26,8 @@ func (e *Engine) tick(members []*Member) {
 
 	seconds := e.o.Now().Sub(began).Seconds()
 	e.o.Calls.stats.PassDone(seconds, rows, len(members))
+
+	// At least a microsecond, because a clock that stood still would make the rate infinite.
 	for _, c := range e.recordTick(members, float64(rows), max(seconds, 1e-6)) {
 		c.mu.Lock()
 		c.waited = c.beganAt.Sub(c.Created)
@@ -124,10 +126,10 @@ func (e *Engine) stepPool(number int, members []*Member) {
 		}
 		return
 	}
-	if e.ctx.Err() != nil {
+	if e.ctx.Err() != nil { // the pass was interrupted, which is nobody's fault; Run ends all calls
 		return
 	}
-	if len(sequences) == 1 {
+	if len(sequences) == 1 { // it was alone already
 		if m := memberOf[sequences[0]]; !m.done {
 			e.failMember(m, err)
 		}
@@ -183,6 +185,8 @@ func (e *Engine) recordStep(m *Member, s *generate.Sequence) {
 		return
 	}
 
+	// Positions may have come and gone in the step. The lists follow it before they are set, because
+	// Opened counts positions as they are after it.
 	m.LogP = generate.ApplyResizes(m.LogP, s.Resized, math.NaN())
 	m.Free = generate.ApplyResizes(m.Free, s.Resized, true)
 	for _, o := range s.Opened {
