@@ -87,6 +87,8 @@ func (b *Backend) HeadChoose(rows int, project func(first, n int) *tensor.Dense,
 		drawsAll:    c.RanksBy(rank.ByDraw),
 	}
 	b.prepareChoice(&w, h)
+
+	// b.mu is free while project runs, which computes on this backend too.
 	for first := 0; first < rows; first += backend.ChoiceRows {
 		n := min(backend.ChoiceRows, rows-first)
 		x := project(first, n)

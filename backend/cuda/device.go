@@ -213,7 +213,7 @@ func (v *device) close() error {
 	record := func(err error) {
 		first = cmp.Or(first, err)
 	}
-	if err := v.enter(); err != nil {
+	if err := v.enter(); err != nil { // nothing can be destroyed then, but the context is released
 		record(err)
 	} else {
 		if v.stream != 0 {

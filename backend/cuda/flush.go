@@ -37,7 +37,7 @@ func (b *Backend) fetch(dst []byte, p devicePtr) {
 	}
 
 	r := &b.results
-	if r.used+len(dst) > len(r.memory) {
+	if r.used+len(dst) > len(r.memory) { // sync delivers what is pending and empties the memory
 		b.sync()
 	}
 	source := r.memory[r.used:][:len(dst)]

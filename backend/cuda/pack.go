@@ -141,7 +141,7 @@ func (m *matrix) roundRow(dst []byte, x []float32) (scale float32) {
 		for _, v := range x {
 			top = max(top, float32(math.Abs(float64(v))))
 		}
-		if top == 0 {
+		if top == 0 { // with this scale no level matters
 			return 0
 		}
 		inverse := 127 / top

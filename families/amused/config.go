@@ -126,6 +126,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 	c.Width = z.Dim("embed.conv.weight", 4, 0)
 	c.Codes = z.Dim("mlm_layer.conv2.weight", 4, 0)
 	c.Inner = z.Dim("transformer_layers.0.ff.net.2.weight", 2, 1)
+
+	// The first layer of the condition reads the pooled text and the sinusoids of each number.
 	c.Frequencies = (z.Dim("cond_embed.linear_1.weight", 2, 1) - c.TextWidth) / numbers
 	c.Depth = z.Count("transformer_layers.", ".norm1.norm.weight")
 	c.Res = z.Count("down_block.res_blocks.", ".norm.weight")
@@ -140,7 +142,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 			c.BlockHeads, c.Width)
 	case c.Side < 1 || c.Side > maxSide || c.Side%c.ratio() != 0:
 		return c, fmt.Errorf("config.json: sample_size is %d, want 1 to %d, even where the grid is halved", c.Side, maxSide)
-	case c.Codes >= c.Vocab:
+	case c.Codes >= c.Vocab: // the last embedding is the mask's
 		return c, fmt.Errorf("there are %d embeddings, want more than the %d codes", c.Vocab, c.Codes)
 	case c.Frequencies < 2 || c.Frequencies%2 != 0 || c.Depth < 1 || c.Res < 1:
 		return c, fmt.Errorf("there are %d sinusoids of a number, %d layers and %d blocks a stage, want "+

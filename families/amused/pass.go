@@ -77,6 +77,8 @@ func (m *Model) resize(sequences, cells int) {
 		grow(t, cells, c.Width)
 	}
 	grow(&w.inner, cells, 4*c.Width)
+
+	// One row more, of zeros, stands for all neighbours outside the grid.
 	around := sequences*c.cellGrid()*c.cellGrid() + 1
 	grow(&w.around, around, c.Width)
 	w.zero = int32(w.around.Shape()[0] - 1)
@@ -178,6 +180,7 @@ func (m *Model) runPartial(ctx context.Context, b *model.Batch, rows []int32) er
 	side := int32(c.Side)
 	n := int32(b.Length)
 	for len(rows) > 0 {
+		// A cell covers ratio x ratio positions. It is computed once for all of them that are asked for.
 		sequence := rows[0] / n
 		var cells []int32
 		for len(rows) > 0 && rows[0]/n == sequence {

@@ -33,7 +33,7 @@ func (f *file) readNemotron(set *weights.Set) Config {
 	c := f.readSizes(set, "encoder.embed_tokens.weight", 1e-5)
 	c.Block = f.BoundedInt("block_size", 32, 1, maxLength)
 	c.Causal = model.NextToken
-	if paradigm == "autoregressive" {
+	if paradigm == "autoregressive" { // a block of one token is what such a model writes at a time
 		c.Block = 1
 	}
 	if f.Err == nil {

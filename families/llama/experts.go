@@ -159,6 +159,8 @@ func (f *file) readLLaDA2(set *weights.Set) Config {
 	for i := range f.BoundedInt("first_k_dense_replace", 0, 0, c.Layers) {
 		e.Dense[i] = true
 	}
+
+	// A group's score is the sum of those of its two best experts (bestGroups), so it has two.
 	switch {
 	case f.Err != nil:
 	case e.Count%e.Groups != 0 || e.Count/e.Groups < 2:

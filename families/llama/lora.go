@@ -47,7 +47,7 @@ func (a *adapter) addOutput(b backend.Backend, dst *tensor.Dense, low **tensor.D
 
 // bindDraft reads the adapter beside the weights, if there is one.
 func (m *Model) bindDraft(src *model.Source) error {
-	if m.cfg.Causal != model.NextToken || src.Files == nil {
+	if m.cfg.Causal != model.NextToken || src.Files == nil { // only these write drafts
 		return nil
 	}
 	files, err := fs.Sub(src.Files, draftFolder)
@@ -111,6 +111,8 @@ func readAdapterConfig(files fs.FS) (rank int, factor float32, err error) {
 	if f.Err == nil && (len(targets) != 1 || targets[0] != "o_proj") {
 		f.Fail("target_modules is %s, want [\"o_proj\"]", f.Excerpt("target_modules"))
 	}
+
+	// The product of the two matrices counts alpha/r times (Hu et al. 2021, "LoRA", section 4.1).
 	rank = f.BoundedInt("r", 0, 1, maxSize)
 	factor = float32(f.PositiveNumber("lora_alpha", 0) / float64(max(rank, 1)))
 	return rank, factor, f.Err

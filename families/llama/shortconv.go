@@ -232,7 +232,7 @@ func (f *file) readConvLayers(layers int) []bool {
 	f.Read("layer_types", &names, "a list of texts")
 	f.Read("full_attn_idxs", &attention, "a list of numbers")
 	conv := make([]bool, layers)
-	if len(names) == 0 {
+	if len(names) == 0 { // the other form numbers the layers with attention
 		for i := range conv {
 			conv[i] = true
 		}

@@ -151,7 +151,7 @@ func (m *Model) packWeights(o model.Options) error {
 			Outcomes: c.Codes,
 		},
 		Width:   c.Hidden,
-		RowSize: (8+c.Depth/2)*c.Hidden + c.Inner,
+		RowSize: (8+c.Depth/2)*c.Hidden + c.Inner, // half of the blocks keep their output for the others
 		Pass:    m.runPass,
 		Finish:  m.net.finishRows,
 	}

@@ -211,7 +211,7 @@ func AccuracyTable(list []Accuracy) string {
 		maps.Copy(kinds, a.Kinds)
 	}
 	names := slices.Sorted(maps.Keys(kinds))
-	if len(names) < 2 {
+	if len(names) < 2 { // one kind is all of them
 		names = nil
 	}
 	var b strings.Builder

@@ -92,7 +92,8 @@ func RequireCharts(results []Result, metric string) ([]Chart, error) {
 		strings.Join(names, ", "))
 }
 
-// metricCharts returns the charts of one kind; prefix begins their names.
+// metricCharts returns the charts of one kind; prefix begins their names. A metric of "" is the
+// main one of the kind.
 func (t Table) metricCharts(prefix, metric string) (metricCharts []Chart) {
 	about := metric
 	title := metric

@@ -73,7 +73,8 @@ func Verdicts(results []Result, s Size) []Verdict {
 	return out
 }
 
-// judgeClaims judges as if there were `more` times the samples with the same values.
+// judgeClaims judges as if there were factor times the samples with the same values: the errors
+// alone shrink.
 func judgeClaims(results []Result, s Size, factor float64) (out []Verdict) {
 	for _, k := range []struct {
 		kind   string
@@ -85,6 +86,8 @@ func judgeClaims(results []Result, s Size, factor float64) (out []Verdict) {
 		if len(t.methods()) == 0 {
 			continue
 		}
+
+		// A verdict depends on the points that were looked up since the one before it.
 		t.onLookup = func(m Point, steps int) {
 			if c := (methodSteps{m, steps}); !slices.Contains(needs, c) {
 				needs = append(needs, c)
@@ -119,7 +122,7 @@ func judgeImageClaims(t Table, g Grid, judge func(Verdict)) {
 func (t Table) judgeDegradation(g Grid) Verdict {
 	first := Point{Sampler: "maskgit"}
 	last := g.Steps[len(g.Steps)-1]
-	early := g.Steps[0]
+	early := g.Steps[0] // the most steps of the grid that are still few
 	for _, n := range g.Steps {
 		if n <= 8 {
 			early = n
@@ -148,6 +151,7 @@ func (t Table) judgeDegradation(g Grid) Verdict {
 // judgeTextClaims calls judge with the verdict on each claim about text, in the order of figures.
 // Those about stories are left out for a model that writes none.
 func judgeTextClaims(t Table, g Grid, judge func(Verdict)) {
+	// Asked of a table of its own, so that the first verdict does not seem to depend on it.
 	stories := Table{Kind: t.Kind, Results: t.Results, N: t.N}.metric(Point{Sampler: "random"},
 		g.Steps[0], "contradictions")
 	random := Point{Sampler: "random"}
@@ -205,6 +209,9 @@ func (t Table) judgeFollows(g Grid, sampler, claim, figure, metric string) Verdi
 			inputs = append(inputs, three...)
 		}
 	}
+
+	// along/square is the slope of the line through the origin that fits d_s to d_r best in least
+	// squares, so points where the two rules hardly differ have little weight.
 	share := combine(func(v []float64) float64 {
 		var along, square float64
 		for i := 0; i < len(v); i += 3 {

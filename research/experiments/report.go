@@ -248,10 +248,10 @@ func (r *Report) differences() section {
 			"has 50,000 in batches of 64 at 8 to 64 steps. Moment, with and without cache, has %d seeds, "+
 			"the others one.", i.N, i.Batch, i.Steps, i.Alphas, i.Repeats)
 	}
-	if seeds, first := r.countSeeds(); seeds > first {
+	if seeds, planned := r.countSeeds(); seeds > planned {
 		add("Undecided claims got further seeds, up to %d of a point where the others have %d, and were "+
 			"judged again after each addition, at 95 %% each time. Of claims whose difference is truly 0, "+
-			"more than 5 %% are decided by chance then: 14 %% after five looks.", seeds, first)
+			"more than 5 %% are decided by chance then: 14 %% after five looks.", seeds, planned)
 	}
 	machine := "the machine that measured them"
 	if r.Machine != "" {

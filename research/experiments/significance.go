@@ -66,7 +66,9 @@ func (t test) p() float64 {
 }
 
 // adjustHolm returns the probabilities of tests, corrected for their number: a test is significant
-// at a level if its corrected probability is at most that.
+// at a level if its corrected probability is at most that (Holm 1979, "A simple sequentially
+// rejective multiple test procedure"). The least probability counts as many times as there are
+// tests, the next one time less, and none less than those before it.
 func adjustHolm(tests []test) []float64 {
 	order := make([]int, len(tests))
 	p := make([]float64, len(tests))

@@ -47,7 +47,7 @@ func (c *Client) Find(repo, revision string) (dir string, err error) {
 		return "", err
 	}
 	missing := fmt.Errorf("%s@%s: %w (%s)", repo, revision, ErrNotCached, c.Cache)
-	commit := revision
+	commit := revision // a commit's own name needs no ref, and never moves
 	if !commitID.MatchString(commit) {
 		commit, err = c.readRef(repo, revision)
 		if errors.Is(err, fs.ErrNotExist) {

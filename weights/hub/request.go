@@ -261,7 +261,7 @@ func (c *Client) listRepo(ctx context.Context, repo, revision string) (commit st
 	}
 	address := c.Endpoint + "/api/models/" + repo + "/revision/" + url.PathEscape(revision)
 	err = c.request(ctx, http.MethodGet, address, repo, revision, "", func(resp *http.Response) error {
-		data, err := io.ReadAll(io.LimitReader(resp.Body, maxListing+1))
+		data, err := io.ReadAll(io.LimitReader(resp.Body, maxListing+1)) // one more: it is too long
 		switch {
 		case err != nil:
 			return err
@@ -297,6 +297,8 @@ func (c *Client) statusError(resp *http.Response, repo, revision, file string) e
 	if c.Token != "" {
 		token = "check that the token in HF_TOKEN may read it"
 	}
+	// A status may mean several things, of which the code in the header says one. So codes come before
+	// the statuses that they may have.
 	var err error
 	switch {
 	case status == 429 || status == 408 || status/100 == 5:
