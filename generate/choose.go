@@ -17,7 +17,7 @@ func (p *Pool) chooseOpenings(group []*member) []*member {
 		}
 	}
 	for _, m := range group {
-		if m.step.isDecided || m.step.fault != nil {
+		if m.step.isDecided || m.step.fault != nil { // perhaps with an earlier member that is like it
 			continue
 		}
 		if m.step.onDevice {

@@ -91,6 +91,7 @@ func (l *lengthLoop) applyStretch(s *samplers.Stretch) {
 	}
 	l.applyResizes(list)
 
+	// Of what is appended, the tokens are open at once. No pass has said how probable they are.
 	for i, t := range s.Append {
 		if t == l.mask {
 			continue
@@ -106,6 +107,7 @@ func (l *lengthLoop) applyStretch(s *samplers.Stretch) {
 // What the step opened and what guidance hides move with their positions. The layout becomes the
 // member's own: other members share the task's.
 func (m *member) applyResizes(list []Resize) {
+	// oldPositions has where each position was before, -1 for the new ones.
 	oldPositions := ApplyResizes(model.Indexes(0, len(m.Tokens)), list, -1)
 	m.Tokens = ApplyResizes(slices.Clone(m.Tokens), list, m.mask)
 	m.past = ApplyResizes(slices.Clone(m.past), list, 0)
@@ -114,7 +116,7 @@ func (m *member) applyResizes(list []Resize) {
 	m.free = maskedPositions(m.startTokens, m.mask)
 
 	if c := m.Condition; c != nil && len(c.KnownPositions) > 0 {
-		moved := *c
+		moved := *c // the condition is the request's, which other members may have too
 		moved.KnownPositions = nil
 		for p, old := range oldPositions {
 			if slices.Contains(c.KnownPositions, int32(old)) {

@@ -49,7 +49,7 @@ func (s *Source) writeAll(out io.Writer) error {
 		switch {
 		case err != nil:
 			return atomicfile.WithoutPath(err)
-		case e.IsDir() && len(name) > 1 && e.Name()[0] == '.':
+		case e.IsDir() && len(name) > 1 && e.Name()[0] == '.': // a longer name than that of the root
 			return fs.SkipDir
 		case e.IsDir() || !slices.Contains(decisive, path.Ext(name)) &&
 			!slices.Contains(tokenizers.Files, e.Name()):
@@ -60,7 +60,7 @@ func (s *Source) writeAll(out io.Writer) error {
 			return err
 		}
 		defer in.Close()
-		fmt.Fprintf(out, "%s\n", name)
+		fmt.Fprintf(out, "%s\n", name) // two files that swap their contents are another model
 		_, err = io.Copy(out, in)
 		return err
 	})

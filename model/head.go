@@ -66,7 +66,7 @@ func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 			Arg:       subslice(s.Arg, i, n),
 			LogSum:    subslice(s.LogSum, i, n),
 		}
-		if s.LogSum == nil {
+		if s.LogSum == nil { // checkFinite needs it, whoever else does not
 			m.stats.LogSum = m.ownLogSum(n)
 		}
 		m.Backend.HeadStats(m.Project(part), n, head, &m.stats)

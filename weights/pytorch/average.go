@@ -142,7 +142,7 @@ func splitAverage(tensors []*Tensor) (*average, []*Tensor) {
 			continue
 		}
 		a.place = module
-		if len(t.Shape) > 0 {
+		if len(t.Shape) > 0 { // a scalar is no weight, but the decay or the number of updates
 			named := *t
 			named.Name = inner
 			a.tensors = append(a.tensors, &named)

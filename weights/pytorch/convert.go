@@ -210,7 +210,7 @@ func fairseqVocabulary(src string, rows int) (map[string][]byte, error) {
 	words := []string{"<s>", "<pad>", "</s>", "<unk>"}
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimRight(line, "\r\n")
-		end := strings.LastIndexByte(line, ' ')
+		end := strings.LastIndexByte(line, ' ') // the last one: a word may have blanks
 		if end < 1 {
 			return nil, fmt.Errorf("%s: line %d is %.40q, want a word and its count", name,
 				len(words)-3, line)

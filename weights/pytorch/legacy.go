@@ -113,6 +113,8 @@ func (f *legacyReader) placeStorages(keys any, offset, size int64) error {
 			return fmt.Errorf("storage %.40q is not one of the object's, or is there twice", key)
 		}
 		placed[key] = true
+
+		// Its number of elements comes before its bytes.
 		var count [8]byte
 		if err := readFull(f.file, count[:], offset); err != nil {
 			return fmt.Errorf("storage %q at byte %d: the file is cut off: %w", key, offset, err)

@@ -189,7 +189,7 @@ func isLegacy(r io.ReaderAt, size int64) (bool, error) {
 		return false, errors.New("the file is empty, want a PyTorch checkpoint")
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return false, nil
-	case len(head) > 262 && string(head[257:262]) == "ustar":
+	case len(head) > 262 && string(head[257:262]) == "ustar": // the magic of a tar header
 		return false, errors.New("a legacy PyTorch tar file, " + advice)
 	case len(head) > 14 && head[0] == 0x80 && bytes.HasPrefix(skipFrame(head[2:]), legacyMagic):
 		return true, nil

@@ -201,6 +201,8 @@ func measureView(shape, stride []int, offset uint64) (numel int, last uint64, ok
 		var carry uint64
 		last, carry = bits.Add64(last, reach, 0)
 		product = productLow
+
+		// An element has at most 8 bytes, so that numbers of bytes do not overflow either.
 		if productHigh|reachHigh|carry != 0 || product > math.MaxInt64/8 || last > math.MaxInt64/8 {
 			return 0, 0, false
 		}
