@@ -34,7 +34,7 @@ func TestAnswer(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range [][2]string{{"Lily was a brave", " girl."}, {"Lily was a bra", "ve girl."},
 		{"", "Lily"}} {
-		tokens, from, to, err := m.TokensWithAnswer(unmask.Request{Prompt: c[0]}, c[1], nil)
+		tokens, from, to, err := m.TokensWithAnswer(t.Context(), unmask.Request{Prompt: c[0]}, c[1], nil)
 		require.NoError(t, err)
 		require.True(t, strings.HasSuffix(m.Text.Decode(tokens[:to]), c[0]+c[1]))
 		require.Equal(t, c[1], m.Text.Decode(tokens[from:to]))
@@ -43,7 +43,7 @@ func TestAnswer(t *testing.T) {
 	q, err := m.Prepare(t.Context(), unmask.Request{Prompt: "Lily was a brave", Length: 40})
 	require.NoError(t, err)
 	beginning := unmask.Request{Prompt: "Lily was a brave"}
-	tokens, from, _, err := m.TokensWithAnswer(beginning, " girl.", nil)
+	tokens, from, _, err := m.TokensWithAnswer(t.Context(), beginning, " girl.", nil)
 	require.NoError(t, err)
 	require.Equal(t, q.Known[:from], tokens[:from]) // as a generation begins
 
@@ -53,10 +53,17 @@ func TestAnswer(t *testing.T) {
 		"the model has no chat template, want chat_template.jinja or tokenizer_config.json beside " +
 			"its weights": {Messages: json.RawMessage(`[]`)},
 	} {
-		_, _, _, err := m.TokensWithAnswer(r, " girl.", nil)
+		_, _, _, err := m.TokensWithAnswer(t.Context(), r, " girl.", nil)
 		refusal.RequireText(t, err, want)
 	}
-	_, _, _, err = m.TokensWithAnswer(unmask.Request{Prompt: "a"}, "", nil)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	long := strings.Repeat("Once upon a time ", 1000)
+	_, _, _, err = m.TokensWithAnswer(gone, unmask.Request{Prompt: long}, " girl.", nil)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = m.Prepare(gone, unmask.Request{Infill: long + "[2]"})
+	require.ErrorIs(t, err, context.Canceled)
+	_, _, _, err = m.TokensWithAnswer(t.Context(), unmask.Request{Prompt: "a"}, "", nil)
 	refusal.Require(t, err, "answer", "0 tokens")
 }
 

@@ -1,6 +1,7 @@
 package unmask
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,11 +61,13 @@ func (m *Model) callForm() (form chat.CallForm, isOwn bool) {
 }
 
 // messageTokens returns the tokens of a conversation, and those that end an answer.
-func (m *Model) messageTokens(r *Request) (tokens, endTokens []int32, err error) {
+func (m *Model) messageTokens(ctx context.Context, r *Request) (tokens, endTokens []int32,
+	err error) {
 	c, err := m.Chat()
 	if err != nil {
 		return nil, nil, err
 	}
+	c = c.WithContext(ctx)
 	options := chat.Options{Tools: r.Tools, Variables: r.Variables}
 	tokens, err = c.EncodeJSON(r.Messages, options)
 	if err == nil {
@@ -135,12 +138,12 @@ func (m *Model) TemplateNote(conversations ...[]byte) string {
 // answer are masked, if the model has sequences of one length only. A prompt and its answer are
 // tokenized together, unless that would change the prompt's own tokens; blanks at the prompt's end
 // belong to the answer. An answer to messages is tokenized alone.
-func (m *Model) TokensWithAnswer(r Request, answer string, ids []int32) (tokens []int32,
-	start, end int, err error) {
-	t := m.Text
-	if t == nil {
+func (m *Model) TokensWithAnswer(ctx context.Context, r Request, answer string,
+	ids []int32) (tokens []int32, start, end int, err error) {
+	if m.Text == nil {
 		return nil, 0, 0, param.Refuse("answer", param.Unsupported, "the model makes no text")
 	}
+	t := m.Text.WithContext(ctx)
 	if err := r.checkStart(true); err != nil {
 		return nil, 0, 0, err
 	}
@@ -149,7 +152,7 @@ func (m *Model) TokensWithAnswer(r Request, answer string, ids []int32) (tokens 
 	var last []int32
 	switch {
 	case r.Messages != nil:
-		prefix, _, err = m.messageTokens(&r)
+		prefix, _, err = m.messageTokens(ctx, &r)
 	case r.Tokens == nil:
 		// Blanks at its end are part of the answer's first token, as in the harnesses of LLaDA, Dream
 		// and dLLM.

@@ -29,8 +29,8 @@ import (
 //     sequence has the model's length.
 //
 // An error is a *param.Error that names the field, as a flag is named, or has such a cause; others
-// are about the model or about files. ctx ends the compilation of a grammar and the encoding of
-// prompts.
+// are about the model or about files. ctx ends the reading of texts into tokens, the
+// compilation of a grammar and the encoding of prompts.
 func (m *Model) Prepare(ctx context.Context, r Request) (generate.Request, error) {
 	list, err := m.PrepareAll(ctx, []Request{r})
 	if err != nil {
@@ -85,7 +85,7 @@ func (m *Model) prepareSequence(ctx context.Context, r *Request,
 	if err := r.check(m); err != nil {
 		return q, err
 	}
-	if err := m.setKnown(&q, r, pictures); err != nil {
+	if err := m.setKnown(ctx, &q, r, pictures); err != nil {
 		return q, err
 	}
 
@@ -133,13 +133,13 @@ func (m *Model) prepareSequence(ctx context.Context, r *Request,
 }
 
 // setKnown sets what is known of a sequence at the start, and the tokens that end it.
-func (m *Model) setKnown(q *generate.Request, r *Request,
+func (m *Model) setKnown(ctx context.Context, q *generate.Request, r *Request,
 	pictures map[*ImageInput][]int32) (err error) {
 	switch {
 	case r.Image != nil:
 		q.Known, err = m.imageTokens(r.Image, pictures)
 	case m.Text != nil:
-		q.Known, q.EndTokens, err = m.textTokens(r)
+		q.Known, q.EndTokens, err = m.textTokens(ctx, r)
 	case r.MaxTokens != 0:
 		return refuseWithoutText("max-tokens", r.MaxTokens)
 	case r.Canvas != 0:
@@ -471,8 +471,9 @@ func (r *Request) checkNoText() error {
 }
 
 // textTokens returns the tokens that a text begins with, and those that end it.
-func (m *Model) textTokens(r *Request) (tokens, endTokens []int32, err error) {
-	t := m.Text
+func (m *Model) textTokens(ctx context.Context, r *Request) (tokens, endTokens []int32,
+	err error) {
+	t := m.Text.WithContext(ctx)
 	if r.Infill != "" {
 		tokens, err = t.InfillWith(t.Encoder(r.Special), r.Infill, r.Length)
 		return tokens, nil, param.WithName("infill", err)
@@ -481,7 +482,7 @@ func (m *Model) textTokens(r *Request) (tokens, endTokens []int32, err error) {
 		return r.Tokens, nil, nil
 	}
 
-	prefix, endTokens, field, err := m.beforeHole(r)
+	prefix, endTokens, field, err := m.beforeHole(ctx, t, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -544,15 +545,16 @@ func (r *Request) isWhole(spec model.Spec) bool {
 
 // beforeHole returns the tokens before the positions to fill, those that end the text, and the
 // field of the request that gives the former.
-func (m *Model) beforeHole(r *Request) (prefix, endTokens []int32, field string, err error) {
+func (m *Model) beforeHole(ctx context.Context, t *prompt.Text, r *Request) (prefix,
+	endTokens []int32, field string, err error) {
 	switch {
 	case r.Messages != nil:
-		prefix, endTokens, err = m.messageTokens(r)
+		prefix, endTokens, err = m.messageTokens(ctx, r)
 		return prefix, endTokens, "messages", err
 	case r.Tokens != nil:
 		return r.Tokens, nil, "tokens", nil
 	case r.Prompt != "" || r.hasSuffix():
-		prefix, err = m.Text.Begin(r.Prompt, r.Special, !r.hasSuffix())
+		prefix, err = t.Begin(r.Prompt, r.Special, !r.hasSuffix())
 		return prefix, nil, "prompt", param.WithName("prompt", err)
 	}
 	return nil, nil, "length", nil

@@ -271,7 +271,8 @@ func TestAroundATextIsOfTheFiles(t *testing.T) {
 				require.Equal(t, "a", a.Render(q.Known).Tokens()[0].Bytes)
 			}
 			for prompt, answer := range map[string]string{"a": " b", "a ": "b"} {
-				tokens, from, to, err := m.TokensWithAnswer(unmask.Request{Prompt: prompt}, answer, nil)
+				request := unmask.Request{Prompt: prompt}
+				tokens, from, to, err := m.TokensWithAnswer(t.Context(), request, answer, nil)
 				require.NoError(t, err)
 				require.Equal(t, around(4, 7), tokens)
 				require.Equal(t, []int32{7}, tokens[from:to], "%q", prompt)

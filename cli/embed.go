@@ -120,7 +120,7 @@ func (f *embedFlags) run(ctx context.Context, file string) error {
 		if list[i].err != nil {
 			continue
 		}
-		list[i].text, err = e.Tokenize(r.Sequence, f.Options)
+		list[i].text, err = e.Tokenize(ctx, r.Sequence, f.Options)
 		if err != nil {
 			return fmt.Errorf("text %d (%.40s): %w", i+1, r.Name, err)
 		}

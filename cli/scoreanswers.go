@@ -70,7 +70,7 @@ func (f *scoreFlags) scoreAnswers(ctx context.Context) error {
 	for i, q := range questions {
 		conversations[i] = q.Messages
 		for j := range q.Answers {
-			a, passes, err := f.tokenize(m, q, j)
+			a, passes, err := f.tokenize(ctx, m, q, j)
 			if err != nil {
 				return q.nameAnswer(f.inputs, j, err)
 			}
@@ -113,10 +113,10 @@ func (f *scoreFlags) scoreAnswers(ctx context.Context) error {
 }
 
 // tokenize returns an answer's tokens and the number of passes that it takes.
-func (f *scoreFlags) tokenize(m *unmask.Model, q answerQuestion,
+func (f *scoreFlags) tokenize(ctx context.Context, m *unmask.Model, q answerQuestion,
 	answer int) (a tokenizedAnswer, passes int, err error) {
 	beginning := unmask.Request{Prompt: q.Prompt, Messages: q.Messages}
-	a.tokens, a.from, a.to, err = m.TokensWithAnswer(beginning, q.Answers[answer], nil)
+	a.tokens, a.from, a.to, err = m.TokensWithAnswer(ctx, beginning, q.Answers[answer], nil)
 	if err == nil {
 		passes, err = likelihood.CountPasses(m.Denoiser, a.tokens, a.from, a.to, f.likelihood)
 	}

@@ -53,7 +53,7 @@ func (a *asker) askWholeAnswers(ctx context.Context, question int) error {
 	for i, text := range texts {
 		err := ctx.Err()
 		if err == nil {
-			list[i], err = a.encodeAnswer(question, text)
+			list[i], err = a.encodeAnswer(ctx, question, text)
 		}
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (a *asker) askAgain(ctx context.Context, question int) error {
 }
 
 // encodeAnswer returns the tokens of a prompt that lists no options, with an answer.
-func (a *asker) encodeAnswer(question int, answer string) (encoded, error) {
+func (a *asker) encodeAnswer(ctx context.Context, question int, answer string) (encoded, error) {
 	q := &a.questions[question]
 	e, err := a.encodeShared(WholeAnswers, func(state string) (encoded, error) {
 		var b strings.Builder
@@ -106,7 +106,7 @@ func (a *asker) encodeAnswer(question int, answer string) (encoded, error) {
 				fmt.Fprintf(&b, "\n%s", o.text())
 			}
 		}
-		return a.encodeText(b.String(), answer)
+		return a.encodeText(ctx, b.String(), answer)
 	})
 	return e, nameState(err)
 }

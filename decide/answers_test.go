@@ -80,7 +80,8 @@ func TestLengthsOfWholeAnswers(t *testing.T) {
 	mass := 0.0
 	for _, label := range options {
 		q.Options = append(q.Options, Option{Label: label})
-		ids, from, to, err := m.TokensWithAnswer(unmask.Request{Messages: messages}, label, nil)
+		request := unmask.Request{Messages: messages}
+		ids, from, to, err := m.TokensWithAnswer(t.Context(), request, label, nil)
 		require.NoError(t, err)
 		e, err := likelihood.Measure(t.Context(), m.Denoiser, ids, from, to,
 			likelihood.Options{Method: likelihood.LeftToRight})

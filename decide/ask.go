@@ -316,7 +316,7 @@ func (a *asker) scorePrompts(ctx context.Context, prompts []prompt) ([]LabelScor
 	for _, i := range a.longestFirst(prompts) {
 		err := ctx.Err()
 		if err == nil {
-			queries[i], err = a.buildQuery(prompts[i])
+			queries[i], err = a.buildQuery(ctx, prompts[i])
 		}
 		if err != nil {
 			return nil, inQuestion(prompts[i].question, err)

@@ -86,7 +86,7 @@ func TestAsk(t *testing.T) {
 
 				ask := &asker{m: m, state: state, questions: list, chat: name == "chat",
 					shared: map[Form]*sharedState{}}
-				row, err := ask.buildQuery(prompt{question: i})
+				row, err := ask.buildQuery(t.Context(), prompt{question: i})
 				require.NoError(t, err)
 				require.Equal(t, 1, m.Spec().CountMasked(row.Tokens))
 				marginals, err := m.Forward(t.Context(), &model.Batch{Size: 1, Length: len(row.Tokens),

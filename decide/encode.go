@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,16 +25,16 @@ type encoded struct {
 }
 
 // buildQuery returns the tokens of a prompt that ends in a masked letter.
-func (a *asker) buildQuery(p prompt) (Query, error) {
+func (a *asker) buildQuery(ctx context.Context, p prompt) (Query, error) {
 	options := len(p.pair)
 	if p.pair == nil {
 		options = len(a.questions[p.question].optionTexts())
 	}
-	labels, err := a.encodeLetters(options)
+	labels, err := a.encodeLetters(ctx, options)
 	if err != nil {
 		return Query{}, err
 	}
-	e, err := a.encodePrompt(p)
+	e, err := a.encodePrompt(ctx, p)
 	if err != nil {
 		return Query{}, nameState(err)
 	}
@@ -41,7 +42,7 @@ func (a *asker) buildQuery(p prompt) (Query, error) {
 }
 
 // encodeState returns the tokens of a prompt about a state, with A for its answer.
-func (a *asker) encodeState(state string, p prompt) (e encoded, err error) {
+func (a *asker) encodeState(ctx context.Context, state string, p prompt) (e encoded, err error) {
 	question := &a.questions[p.question]
 	options := question.optionTexts()
 	if p.pair != nil {
@@ -53,12 +54,12 @@ func (a *asker) encodeState(state string, p prompt) (e encoded, err error) {
 		fmt.Fprintf(&b, "\n%c. %s", 'A'+i, text)
 	}
 	b.WriteString("\n\nAnswer with the letter of one option.")
-	return a.encodeText(b.String(), letter(0))
+	return a.encodeText(ctx, b.String(), letter(0))
 }
 
 // encodeText returns the tokens of a prompt, through the chat template if there is one, with an
 // answer.
-func (a *asker) encodeText(text, answer string) (e encoded, err error) {
+func (a *asker) encodeText(ctx context.Context, text, answer string) (e encoded, err error) {
 	request := unmask.Request{}
 	if a.chat {
 		messages, err := json.Marshal([]map[string]string{{"role": "user", "content": text}})
@@ -71,7 +72,7 @@ func (a *asker) encodeText(text, answer string) (e encoded, err error) {
 		request.Prompt = text
 	}
 	e.textBytes = len(text)
-	e.tokens, e.from, e.to, err = a.m.TokensWithAnswer(request, a.afterPrompt(answer), nil)
+	e.tokens, e.from, e.to, err = a.m.TokensWithAnswer(ctx, request, a.afterPrompt(answer), nil)
 	return e, err
 }
 
@@ -106,13 +107,13 @@ func (a *asker) maskAnswer(e encoded) []int32 {
 }
 
 // encodeLetters returns the tokens of the first n letters, as they stand at the end of a prompt.
-func (a *asker) encodeLetters(n int) ([][]int32, error) {
+func (a *asker) encodeLetters(ctx context.Context, n int) ([][]int32, error) {
 	short := unmask.Request{Prompt: "Answer:"}
 	if a.chat {
 		short.Prompt = ""
 	}
 	for i := len(a.letters); i < n; i++ {
-		tokens, start, end, err := a.m.TokensWithAnswer(short, a.afterPrompt(letter(i)), nil)
+		tokens, start, end, err := a.m.TokensWithAnswer(ctx, short, a.afterPrompt(letter(i)), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -179,9 +180,9 @@ func newSharedState(state string, spec model.Spec) *sharedState {
 }
 
 // encodePrompt returns the tokens of a prompt that ends in a letter.
-func (a *asker) encodePrompt(p prompt) (encoded, error) {
+func (a *asker) encodePrompt(ctx context.Context, p prompt) (encoded, error) {
 	return a.encodeShared(Letters, func(state string) (encoded, error) {
-		return a.encodeState(state, p)
+		return a.encodeState(ctx, state, p)
 	})
 }
 

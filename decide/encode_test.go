@@ -66,9 +66,9 @@ func TestStateIsEncodedOnce(t *testing.T) {
 					shared:    map[Form]*sharedState{},
 				}
 				for _, p := range firstRound(len(question.Options)) {
-					whole, err := a.encodeState(state, p)
+					whole, err := a.encodeState(t.Context(), state, p)
 					require.NoError(t, err)
-					e, err := a.encodePrompt(p)
+					e, err := a.encodePrompt(t.Context(), p)
 					require.NoError(t, err)
 					require.Equal(t, whole, e)
 				}
@@ -88,7 +88,7 @@ func TestStateIsEncodedOnce(t *testing.T) {
 	}
 	prompts := firstRound(len(question.Options))
 	for _, p := range slices.Concat(prompts, prompts) {
-		_, err := a.buildQuery(p)
+		_, err := a.buildQuery(t.Context(), p)
 		require.NoError(t, err)
 	}
 	require.NotEmpty(t, a.shared[Letters].end, "a prompt about the end has other tokens")
@@ -117,16 +117,16 @@ func TestStateIsEncodedOnceForAllQuestions(t *testing.T) {
 		prompts = append(prompts, prompt{question: i})
 	}
 	for _, i := range a.longestFirst(prompts) {
-		e, err := a.encodePrompt(prompts[i])
+		e, err := a.encodePrompt(t.Context(), prompts[i])
 		require.NoError(t, err)
 		before := counting.bytes
-		whole, err := a.encodeState(state, prompts[i])
+		whole, err := a.encodeState(t.Context(), state, prompts[i])
 		counting.bytes = before
 		require.NoError(t, err)
 		require.Equal(t, whole, e)
 
 		text := a.questions[i].answerTexts()[0]
-		_, err = a.encodeAnswer(i, text)
+		_, err = a.encodeAnswer(t.Context(), i, text)
 		require.NoError(t, err)
 	}
 	require.Less(t, a.shared[Letters].whole, 5)
@@ -145,9 +145,9 @@ func TestStateIsEncodedWhole(t *testing.T) {
 		shared:    map[Form]*sharedState{},
 	}
 	for _, p := range firstRound(26) {
-		whole, err := a.encodeState(state, p)
+		whole, err := a.encodeState(t.Context(), state, p)
 		require.NoError(t, err)
-		e, err := a.encodePrompt(p)
+		e, err := a.encodePrompt(t.Context(), p)
 		require.NoError(t, err)
 		require.Equal(t, whole, e)
 	}

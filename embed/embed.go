@@ -135,8 +135,8 @@ func (e *Embedder) MaxTextBytes() int {
 // Tokenize returns the tokens of a text, after a prompt if there is one. A text that is too long is
 // truncated if the folder is sentence-transformers', as that library does, and refused otherwise: a
 // protein without its end would be another protein. What the vocabulary lacks becomes the unknown
-// token, which Text.Unknown counts.
-func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
+// token, which Text.Unknown counts. Tokenize ends soon after ctx is done.
+func (e *Embedder) Tokenize(ctx context.Context, text string, o Options) (*Text, error) {
 	name := cmp.Or(o.Prompt, e.folder.defaultPrompt)
 	prompt := ""
 	if name != "" {
@@ -154,13 +154,13 @@ func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
 			Reason: param.TooLong,
 		}
 	}
-	ids, err := e.encode(prompt + text)
+	ids, err := e.encode(ctx, prompt+text)
 	if err != nil {
 		return nil, err
 	}
 	t, err := e.WrapTokens(ids, o)
 	if err == nil && prompt != "" && e.folder.excludePrompt {
-		promptIDs, encodeErr := e.encode(prompt)
+		promptIDs, encodeErr := e.encode(ctx, prompt)
 		t.promptTokens = len(e.before) + len(promptIDs)
 		err = encodeErr
 	}
@@ -175,11 +175,11 @@ func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
 }
 
 // encode returns the tokens of a text; none of an empty one, which tokenizers refuse.
-func (e *Embedder) encode(text string) ([]int32, error) {
+func (e *Embedder) encode(ctx context.Context, text string) ([]int32, error) {
 	if text == "" {
 		return nil, nil
 	}
-	return e.tokenizer.Encode(text)
+	return tokenizers.WithContext(ctx, e.tokenizer).Encode(text)
 }
 
 // WrapTokens is Tokenize for a text that is given as its own tokens. No prompt goes before it.

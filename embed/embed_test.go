@@ -31,7 +31,7 @@ func open(t *testing.T, name string) (*unmask.Model, *embed.Embedder) {
 func vectors(t *testing.T, e *embed.Embedder, texts []string, o embed.Options) [][]float32 {
 	var list []*embed.Text
 	for _, text := range texts {
-		one, err := e.Tokenize(text, o)
+		one, err := e.Tokenize(t.Context(), text, o)
 		require.NoError(t, err, text)
 		list = append(list, one)
 	}
@@ -133,13 +133,13 @@ func proteins(t *testing.T) string {
 
 func TestRefused(t *testing.T) {
 	_, e := open(t, proteins(t))
-	_, err := e.Tokenize("", embed.Options{})
+	_, err := e.Tokenize(t.Context(), "", embed.Options{})
 	refusal.RequireText(t, err, "text is empty")
-	_, err = e.Tokenize(strings.Repeat("A", 100), embed.Options{})
+	_, err = e.Tokenize(t.Context(), strings.Repeat("A", 100), embed.Options{})
 	refusal.RequireText(t, err, "text is 100 tokens")
-	_, err = e.Tokenize("A", embed.Options{Prompt: "query"})
+	_, err = e.Tokenize(t.Context(), "A", embed.Options{Prompt: "query"})
 	refusal.RequireText(t, err, `unknown prompt "query"`)
-	one, err := e.Tokenize("A", embed.Options{})
+	one, err := e.Tokenize(t.Context(), "A", embed.Options{})
 	require.NoError(t, err)
 	_, err = e.Embed(t.Context(), []*embed.Text{one}, embed.Options{Dimensions: 1 << 20})
 	refusal.RequireText(t, err, "dimensions is 1048576")
@@ -147,7 +147,7 @@ func TestRefused(t *testing.T) {
 	refusal.RequireText(t, err, "dimensions is -1")
 
 	_, e = open(t, "../testdata/packs/embed-bert-tiny")
-	long, err := e.Tokenize(strings.Repeat("the ", 100), embed.Options{})
+	long, err := e.Tokenize(t.Context(), strings.Repeat("the ", 100), embed.Options{})
 	require.NoError(t, err)
 	require.Equal(t, 100-22, long.Truncated) // it has 24 with those around a text
 	exact, err := unmask.Load(t.Context(), "oracle:markov:length=4,tokens=3", unmask.Options{})
@@ -260,12 +260,12 @@ func TestSettingsRefused(t *testing.T) {
 // Tokens one by one are at least one, also of what sentence-transformers makes a vector of.
 func TestEachOfNone(t *testing.T) {
 	_, e := open(t, "../testdata/packs/embed-bert-tiny")
-	_, err := e.Tokenize("\u200b", embed.Options{PerToken: true})
+	_, err := e.Tokenize(t.Context(), "\u200b", embed.Options{PerToken: true})
 	refusal.RequireText(t, err, "text is empty")
-	_, err = e.Tokenize("\u200b", embed.Options{})
+	_, err = e.Tokenize(t.Context(), "\u200b", embed.Options{})
 	require.NoError(t, err)
 	_, e = open(t, edited(t, "bert", settings, "{", `{"max_seq_length": 2,`))
-	_, err = e.Tokenize("the", embed.Options{PerToken: true})
+	_, err = e.Tokenize(t.Context(), "the", embed.Options{PerToken: true})
 	refusal.RequireText(t, err, "text is empty")
 }
 
@@ -280,7 +280,7 @@ func TestNumbersAreFinite(t *testing.T) {
 			e, err := embed.New(m)
 			require.NoError(t, err)
 			for _, o := range []embed.Options{{}, {PerToken: true}, {Normalize: true}, {Dimensions: 2}} {
-				text, err := e.Tokenize("the dog", o)
+				text, err := e.Tokenize(t.Context(), "the dog", o)
 				require.NoError(t, err)
 				_, err = e.Embed(t.Context(), []*embed.Text{text}, o)
 				require.ErrorContains(t, err, "want finite numbers", "%s with %v", pack, value)
@@ -296,11 +296,11 @@ func TestTextsOfManyBytes(t *testing.T) {
 		_, e := open(t, filepath.Join("../testdata/packs", "embed-"+name+"-tiny"))
 		limit := e.MaxTextBytes()
 		require.Equal(t, 256<<10, limit)
-		text, err := e.Tokenize(strings.Repeat("the dog ", limit/8), embed.Options{})
+		text, err := e.Tokenize(t.Context(), strings.Repeat("the dog ", limit/8), embed.Options{})
 		require.NoError(t, err)
 		require.Positive(t, text.Truncated)
 		for _, unit := range []string{"the dog ", " ", "\u00e9"} {
-			_, err = e.Tokenize(strings.Repeat(unit, 24<<20/len(unit)), embed.Options{})
+			_, err = e.Tokenize(t.Context(), strings.Repeat(unit, 24<<20/len(unit)), embed.Options{})
 			refusal.RequireReason(t, err, "text", param.TooLong)
 		}
 	}
@@ -376,7 +376,7 @@ func TestUnknownIsCounted(t *testing.T) {
 		"the 😀 dog 猫":                      2,
 		strings.Repeat("the ", 21) + "猫 猫": 1,
 	} {
-		one, err := e.Tokenize(text, embed.Options{})
+		one, err := e.Tokenize(t.Context(), text, embed.Options{})
 		require.NoError(t, err)
 		require.Equal(t, want, one.Unknown, text)
 	}

@@ -25,7 +25,7 @@ func Example() {
 	options := embed.Options{Normalize: true}
 	var texts []*embed.Text
 	for _, text := range []string{"A fox in the snow.", "A FOX in the snow."} {
-		read, err := embedder.Tokenize(text, options)
+		read, err := embedder.Tokenize(ctx, text, options)
 		if err != nil {
 			log.Fatal(err)
 		}

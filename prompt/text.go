@@ -8,6 +8,7 @@ package prompt
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -62,6 +63,13 @@ func NewText(l *model.Loaded) *Text {
 		t.pads = []int32{*pad}
 	}
 	return t
+}
+
+// WithContext returns t for the texts of one request: encoding ends soon after ctx is done.
+func (t *Text) WithContext(ctx context.Context) *Text {
+	out := *t
+	out.Tokenizer = tokenizers.WithContext(ctx, t.Tokenizer)
+	return &out
 }
 
 // Mask returns the token of masked positions.

@@ -214,7 +214,7 @@ func TestEmbeddings(t *testing.T) {
 		`,"add_special_tokens":true,"priority":0,"request_id":"a","embed_dtype":"float32"`: {}} {
 		var texts []*embed.Text
 		for _, text := range []string{"the dog", "a cat sat on the mat"} {
-			one, err := e.Tokenize(text, o)
+			one, err := e.Tokenize(t.Context(), text, o)
 			require.NoError(t, err)
 			texts = append(texts, one)
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -51,7 +52,8 @@ func (s *Server) readEditor(r *http.Request, f *fields, m *servedModel) (q query
 	}
 
 	maxTokens = min(maxTokens, m.spec.Length())
-	truncated, fault := m.fitContext(&set.request, extra, textBefore, textAfter, maxTokens)
+	truncated, fault := m.fitContext(r.Context(), &set.request, extra, textBefore, textAfter,
+		maxTokens)
 	if fault != nil {
 		f.fail(fault)
 		return q, options
@@ -111,10 +113,11 @@ func readExtra(f *fields) (texts []string) {
 // fitContext makes a request one of at most maxTokens tokens between two texts. If all of it is too
 // long, truncated is true: the texts of extra are dropped, from the first on; then half of the room
 // is for what is nearest before the hole, the rest for what is nearest after it.
-func (m *servedModel) fitContext(r *unmask.Request, extra []string, before, after string,
-	maxTokens int) (truncated bool, fault *Fault) {
+func (m *servedModel) fitContext(ctx context.Context, r *unmask.Request, extra []string,
+	before, after string, maxTokens int) (truncated bool, fault *Fault) {
+	t := m.Text.WithContext(ctx)
 	tokensOf := func(name, text string) []int32 {
-		tokens, err := m.Text.Encode(text)
+		tokens, err := t.Encode(text)
 		if err != nil && fault == nil {
 			fault = fieldFault("out_of_range", name, "%s: %s", name, oneLine(err))
 		}

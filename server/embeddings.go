@@ -246,16 +246,16 @@ func (s *Server) tokenizeInTurn(r *http.Request, q *embedRequest, e *embed.Embed
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	return q.tokenize(e, input.Prompt, input.Tokens)
+	return q.tokenize(r.Context(), e, input.Prompt, input.Tokens)
 }
 
 // tokenize returns the tokens of a text or, if there are any, of token ids.
-func (q *embedRequest) tokenize(e *embed.Embedder, text string, ids []int32) (t *embed.Text,
-	err error) {
+func (q *embedRequest) tokenize(ctx context.Context, e *embed.Embedder, text string,
+	ids []int32) (t *embed.Text, err error) {
 	if ids != nil {
 		t, err = e.WrapTokens(ids, q.options)
 	} else {
-		t, err = e.Tokenize(text, q.options)
+		t, err = e.Tokenize(ctx, text, q.options)
 	}
 	if err == nil && q.refuseLong && t.Truncated > 0 {
 		err = &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens too long", t.Truncated),

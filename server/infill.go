@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -25,7 +26,7 @@ func (s *Server) readInfill(r *http.Request, f *fields, m *servedModel) (q query
 	refuseTools(f)
 	logProbs := f.has("logprobs")
 	f.integerOrNull("logprobs", 0, 1, 0)
-	set.readHoles(f, m)
+	set.readHoles(r.Context(), f, m)
 	f.failIf(options.form == streamsSettled || options.form == streamsDiffusing,
 		fieldFault("unsupported_parameter", "stream",
 			`stream is true, want "events" or false: holes may be anywhere`))
@@ -50,7 +51,7 @@ func (s *Server) readInfill(r *http.Request, f *fields, m *servedModel) (q query
 }
 
 // readHoles reads what is known and where the holes are.
-func (s *settings) readHoles(f *fields, m *servedModel) {
+func (s *settings) readHoles(ctx context.Context, f *fields, m *servedModel) {
 	parts := f.value("parts")
 	text := f.value("text")
 	ids := f.value("tokens")
@@ -74,7 +75,7 @@ func (s *settings) readHoles(f *fields, m *servedModel) {
 		}
 		return
 	case parts != nil:
-		tokens := readParts(f, f.parseList("parts", parts), m)
+		tokens := readParts(ctx, f, f.parseList("parts", parts), m)
 		s.request.Tokens = slices.Concat(tokens, m.spec.TailBehind(tokens))
 	default:
 		s.request.Tokens = readTokenIDs(f, "tokens", ids, m, true)
@@ -84,12 +85,14 @@ func (s *settings) readHoles(f *fields, m *servedModel) {
 }
 
 // readParts reads texts and numbers of masked positions.
-func readParts(f *fields, parts []json.RawMessage, m *servedModel) (tokens []int32) {
+func readParts(ctx context.Context, f *fields, parts []json.RawMessage,
+	m *servedModel) (tokens []int32) {
+	t := m.Text.WithContext(ctx)
 	length := m.spec.Length()
 	for i, part := range parts {
 		switch {
 		case jsonline.ValueKind(part) == "a text":
-			ids, err := m.Text.Encode(f.parseText("parts", part))
+			ids, err := t.Encode(f.parseText("parts", part))
 			if err != nil {
 				f.fail(fieldFault("out_of_range", "parts", "part %d: %s", i, oneLine(err)))
 				return nil

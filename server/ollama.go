@@ -338,7 +338,7 @@ func (s *Server) answerOllamaTags(*http.Request) (any, *Fault) {
 }
 
 // answerOllamaShow answers POST /api/show.
-func (s *Server) answerOllamaShow(f *fields) (any, *Fault) {
+func (s *Server) answerOllamaShow(_ *http.Request, f *fields) (any, *Fault) {
 	field := f.eitherName("name", "model") // name is what older clients call it
 	f.flag("verbose")
 	m := s.findModel(f, f.ollamaModelName(field), f.has(field), needsOllama)

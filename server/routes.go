@@ -143,9 +143,14 @@ type routeHandler struct {
 
 // ServeHTTP implements http.Handler.
 func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if f := h.answer(w, r); f != nil {
-		f.write(w)
+	f := h.answer(w, r)
+	if f == nil {
+		return
 	}
+	if r.Context().Err() != nil { // what ended because of it is no fault of the request
+		notesOf(r).clientGone = true
+	}
+	f.write(w)
 }
 
 // answer answers a request by the handler of its method.
@@ -269,9 +274,9 @@ func answerText(name, text string) handler {
 }
 
 // answerBody handles requests with a body that are answered at once, by a JSON value.
-func (s *Server) answerBody(answer func(f *fields) (any, *Fault)) handler {
+func (s *Server) answerBody(answer func(r *http.Request, f *fields) (any, *Fault)) handler {
 	return s.withJSON(func(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
-		value, fault := answer(f)
+		value, fault := answer(r, f)
 		if fault == nil {
 			writeJSON(w, encodeJSON(value))
 		}

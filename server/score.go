@@ -223,7 +223,7 @@ func (q *scoreRequest) scorePrompt(ctx context.Context, prompt unmask.Request,
 	if prompt.Tokens != nil {
 		empty.Tokens = []int32{}
 	}
-	tokens, from, to, err := q.model.TokensWithAnswer(empty, prompt.Prompt, prompt.Tokens)
+	tokens, from, to, err := q.model.TokensWithAnswer(ctx, empty, prompt.Prompt, prompt.Tokens)
 	if err != nil {
 		return choice, nil, err
 	}

@@ -58,7 +58,8 @@ func TestHarnessRequest(t *testing.T) {
 	for i, c := range a.Choices {
 		require.True(t, strings.HasPrefix(c.Text, contexts[i]+answers[i]), c.Text)
 		require.Len(t, c.Logs.LogP, len(prompts[i])+1)
-		tokens, from, to, err := m.TokensWithAnswer(unmask.Request{Prompt: contexts[i]}, answers[i], nil)
+		request := unmask.Request{Prompt: contexts[i]}
+		tokens, from, to, err := m.TokensWithAnswer(t.Context(), request, answers[i], nil)
 		require.NoError(t, err)
 		want, err := likelihood.Measure(t.Context(), m.Denoiser, tokens, from, to,
 			likelihood.Options{Method: likelihood.LeftToRight})
@@ -87,7 +88,8 @@ func TestScoreByOtherMethods(t *testing.T) {
 	_, h := serving(t, server.Options{})
 	m := loaded()["demo"]
 	const context, answer = "Lily was a brave", " girl who had a little dog."
-	tokens, from, to, err := m.TokensWithAnswer(unmask.Request{Prompt: context}, answer, nil)
+	request := unmask.Request{Prompt: context}
+	tokens, from, to, err := m.TokensWithAnswer(t.Context(), request, answer, nil)
 	require.NoError(t, err)
 	want, err := likelihood.Measure(t.Context(), m.Denoiser, tokens, from, to,
 		likelihood.Options{Method: likelihood.Stratified, Passes: 16, Seed: 5})

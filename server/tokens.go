@@ -8,8 +8,8 @@ import (
 )
 
 // answerTokenize answers POST /v1/tokenize.
-func (s *Server) answerTokenize(f *fields) (any, *Fault) {
-	m, tokens, fault := s.tokenizeField(f, "text", (*prompt.Text).Tokens)
+func (s *Server) answerTokenize(r *http.Request, f *fields) (any, *Fault) {
+	m, tokens, fault := s.tokenizeField(r, f, "text", (*prompt.Text).Tokens)
 	if fault != nil {
 		return nil, fault
 	}
@@ -22,14 +22,14 @@ func (s *Server) answerTokenize(f *fields) (any, *Fault) {
 
 // tokenizeField returns the tokens of the text in a field that must be there, never nil, and the
 // model whose they are.
-func (s *Server) tokenizeField(f *fields, name string,
+func (s *Server) tokenizeField(r *http.Request, f *fields, name string,
 	tokenize func(t *prompt.Text, text string) ([]int32, error)) (*servedModel, []int32, *Fault) {
 	m := s.model(f, needsText)
 	text := f.requiredText(name)
 	if fault := f.finish(); fault != nil {
 		return nil, nil, fault
 	}
-	tokens, err := tokenize(m.Text, text)
+	tokens, err := tokenize(m.Text.WithContext(r.Context()), text)
 	if err != nil {
 		return nil, nil, fieldFault("out_of_range", name, "%s: %s", name, oneLine(err))
 	}
@@ -37,7 +37,7 @@ func (s *Server) tokenizeField(f *fields, name string,
 }
 
 // answerDetokenize answers POST /v1/detokenize. null is a hole.
-func (s *Server) answerDetokenize(f *fields) (any, *Fault) {
+func (s *Server) answerDetokenize(_ *http.Request, f *fields) (any, *Fault) {
 	m, tokens, fault := s.readTokens(f)
 	if fault != nil {
 		return nil, fault
@@ -61,7 +61,7 @@ func (s *Server) readTokens(f *fields) (*servedModel, []int32, *Fault) {
 
 // answerVLLMTokenize answers POST /tokenize as vLLM does, for evaluation harnesses that tokenize by
 // the server.
-func (s *Server) answerVLLMTokenize(f *fields) (any, *Fault) {
+func (s *Server) answerVLLMTokenize(r *http.Request, f *fields) (any, *Fault) {
 	withoutSpecial := f.has("add_special_tokens") && !f.flag("add_special_tokens")
 	tokenize := func(t *prompt.Text, text string) ([]int32, error) {
 		if id, ok := t.Special(text); ok { // clients ask so for the end token
@@ -72,7 +72,7 @@ func (s *Server) answerVLLMTokenize(f *fields) (any, *Fault) {
 		}
 		return t.Tokens(text)
 	}
-	m, tokens, fault := s.tokenizeField(f, "prompt", tokenize)
+	m, tokens, fault := s.tokenizeField(r, f, "prompt", tokenize)
 	if fault != nil {
 		return nil, fault
 	}
@@ -84,7 +84,7 @@ func (s *Server) answerVLLMTokenize(f *fields) (any, *Fault) {
 }
 
 // answerVLLMDetokenize answers POST /detokenize as vLLM does.
-func (s *Server) answerVLLMDetokenize(f *fields) (any, *Fault) {
+func (s *Server) answerVLLMDetokenize(_ *http.Request, f *fields) (any, *Fault) {
 	m, tokens, fault := s.readTokens(f)
 	if fault != nil {
 		return nil, fault

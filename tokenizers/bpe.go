@@ -54,6 +54,10 @@ func newBPE() *bpe {
 
 // scratch is the memory of one call of Encode.
 type scratch struct {
+	// stop is that of the vocabulary, and work what was done since it was last called.
+	stop func() error
+	work int
+
 	symbols []symbol
 	queue   rankHeap
 
@@ -129,24 +133,27 @@ func (b *bpe) appendMerged(ids []int32, word string, s *scratch,
 		offer(i)
 	}
 	for len(queue) > 0 {
+		if err := s.spend(1); err != nil {
+			return ids, err
+		}
 		top := queue.pop()
 		i := int32(top & 0xffffffff)
-		s := &symbols[i]
-		if s.id < 0 || s.next >= n {
+		left := &symbols[i]
+		if left.id < 0 || left.next >= n {
 			continue // already merged into its left neighbour, or now the last symbol
 		}
-		right := &symbols[s.next]
-		m, ok := b.merges[pair{s.id, right.id}]
+		right := &symbols[left.next]
+		m, ok := b.merges[pair{left.id, right.id}]
 		if !ok || m.rank != int32(top>>32) || forbidden[m.id] {
 			continue // one of the two has since been merged
 		}
-		s.id = m.id
+		left.id = m.id
 		right.id = -1
-		s.next = right.next
-		if s.next < n {
-			symbols[s.next].prev = i
+		left.next = right.next
+		if left.next < n {
+			symbols[left.next].prev = i
 		}
-		offer(s.prev)
+		offer(left.prev)
 		offer(i)
 	}
 	for i := int32(0); i < n; i = symbols[i].next {

@@ -109,7 +109,7 @@ func TestUnigramTakesTheBestWay(t *testing.T) {
 		}
 		word := rapid.StringOfN(rapid.SampledFrom([]rune("abé")), 1, 8, -1).Draw(t, "word")
 		want, ok := best(word)
-		ids, err := u.appendIDs(nil, word, nil)
+		ids, err := u.appendIDs(nil, word, new(scratch))
 		if !ok {
 			require.ErrorContains(t, err, "is not in the vocabulary")
 			return

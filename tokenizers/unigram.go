@@ -134,13 +134,16 @@ type bestPath struct {
 }
 
 // appendIDs adds the ids of a word (Viterbi's algorithm).
-func (u *unigram) appendIDs(ids []int32, word string, _ *scratch) ([]int32, error) {
+func (u *unigram) appendIDs(ids []int32, word string, s *scratch) ([]int32, error) {
 	best := make([]bestPath, len(word)+1)
 	for i := range best {
 		best[i].start = -1
 	}
 	node := int32(0)
 	for pos := 0; pos < len(word); {
+		if err := s.spend(1); err != nil {
+			return ids, err
+		}
 		_, size := utf8.DecodeRuneInString(word[pos:])
 		end := pos + size
 		for i := pos; i < end; i++ {

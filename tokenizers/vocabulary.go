@@ -33,6 +33,9 @@ type vocabulary struct {
 	// outside of special ranges are normalised by themselves.
 	normalizesApart bool
 
+	// stop returns an error where an encoding is to end before its text does; nil for never.
+	stop func() error
+
 	preTokenizer preTokenizer
 	model        subwordModel
 	decode       decoder
@@ -132,7 +135,7 @@ func (v *vocabulary) encode(text string, special []byteRange) ([]int32, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
 	}
-	e := &encoding{v: v, text: text, special: special}
+	e := &encoding{v: v, text: text, special: special, memory: scratch{stop: v.stop}}
 	if err := v.rawFinder.split(text, e.allowsSpecial, e.encodeRange, e.addToken); err != nil {
 		return nil, err
 	}
@@ -208,6 +211,9 @@ func (v *vocabulary) keepsStart(text string) bool {
 func (e *encoding) encodeWord(word piece) error {
 	if word.text == "" {
 		return nil
+	}
+	if err := e.memory.spend(len(word.text)); err != nil {
+		return err
 	}
 	ids, err := e.v.model.appendIDs(e.ids, word.text, &e.memory)
 	e.ids = ids

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -108,6 +109,13 @@ func (m *Model) addEndToken(id int32) {
 	if id >= 0 && !slices.Contains(m.endTokens, id) {
 		m.endTokens = append(m.endTokens, id)
 	}
+}
+
+// WithContext returns m for the conversations of one request: encoding ends soon after ctx is done.
+func (m *Model) WithContext(ctx context.Context) *Model {
+	out := *m
+	out.Tokenizer = tokenizers.WithContext(ctx, m.Tokenizer)
+	return &out
 }
 
 // Encode returns the ids of a conversation, up to the start of the answer. The text of messages
