@@ -39,6 +39,7 @@ import (
 	// Networks and codecs register themselves.
 	_ "unmask/dit"
 	_ "unmask/families/amused"
+	_ "unmask/families/d1"
 	_ "unmask/families/encoders"
 	_ "unmask/families/halton"
 	_ "unmask/families/maskgen"

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"unmask"
+	"unmask/families/d1"
 	"unmask/families/encoders"
 	"unmask/model"
 	"unmask/nn"
@@ -35,7 +36,8 @@ type Answer struct {
 	LogP []float64
 
 	// Confidence is (n max-1)/(n-1) for n options, so 0 when all are equally probable. Laya's
-	// networks report what their own program defines: 1-entropy/ln n, or the larger p of a Boolean.
+	// networks report what their own program defines: 1-entropy/ln n, or the larger p of a Boolean;
+	// d1's the largest p.
 	Confidence float64
 
 	// Form is how the question was asked; "" by a network's head for questions.
@@ -61,6 +63,9 @@ type Answer struct {
 
 	// Notes say what was truncated.
 	Notes []string
+
+	// hasOwnConfidence means that Confidence is what the network's program defines.
+	hasOwnConfidence bool
 }
 
 // Best returns the most probable option, the first of equal ones.
@@ -74,10 +79,11 @@ func (a *Answer) Score() (mean float64) {
 	return mean
 }
 
-// HasDecisionHead reports whether a model was made for questions, as Laya and von were.
+// HasDecisionHead reports whether a model was made for questions, as Laya, von and d1
+// were.
 func HasDecisionHead(m *unmask.Model) bool {
 	switch m.Denoiser.(type) {
-	case *encoders.Laya, *encoders.Von:
+	case *encoders.Laya, *encoders.Von, *d1.Model:
 		return true
 	}
 	return false
@@ -149,10 +155,12 @@ func (a *asker) ask(ctx context.Context) error {
 		return a.askLaya(ctx, net)
 	case *encoders.Von:
 		return a.askVon(ctx, net)
+	case *d1.Model:
+		return a.askD1(ctx, net)
 	}
 	if a.m.Text == nil {
 		return param.Refuse("model", param.Unsupported,
-			"model is a %s, want one of text with a mask token, Laya or von", a.m.Info.Architecture)
+			"model is a %s, want one of text with a mask token, Laya, von or d1", a.m.Info.Architecture)
 	}
 	return a.askText(ctx)
 }
@@ -168,8 +176,8 @@ func (a *asker) calibrate(i int) error {
 		return fmt.Errorf("a logit is NaN, want finite numbers")
 	}
 
-	// Laya's own confidence holds only for the probabilities that its head gave.
-	if answer.Act == nil || temperature != 1 {
+	// A network's own confidence holds only for the probabilities that its head gave.
+	if !answer.hasOwnConfidence || temperature != 1 {
 		n := float64(len(answer.P))
 		answer.Confidence = (n*slices.Max(answer.P) - 1) / (n - 1)
 	}
@@ -394,6 +402,7 @@ func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
 		for i, result := range results {
 			answer := &a.answers[group[i]]
 			answer.Confidence = result.Confidence
+			answer.hasOwnConfidence = true
 			answer.Act = &result.Act
 			answer.Mass = 1
 			answer.Passes = 1

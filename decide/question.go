@@ -182,11 +182,12 @@ func ReadQuestion(text []byte) (q Question, err error) {
 	if err != nil {
 		return q, err
 	}
-	if criteria != nil && isList != (q.Kind == Score) {
+	// The levels of a score are a list; the labels of a choice may be one, as d1's program takes them.
+	if criteria != nil && isList != (q.Kind == Score) && !(isList && q.Kind == Choice) {
 		return q, &param.Error{
 			Name:   "criteria",
 			Found:  jsonline.ValueKind(fields.Criteria),
-			Want:   "a list of a score, an object of others",
+			Want:   "a list of a score or choice, an object of others",
 			Reason: param.WrongType,
 		}
 	}
@@ -211,6 +212,9 @@ func readBooleanOptions(labels map[string]string, criteria []Option) ([]Option, 
 	}
 	for _, o := range criteria {
 		i := slices.Index(names, o.Label)
+		if i < 0 { // d1's program takes these names too
+			i = slices.Index([]string{"no", "yes"}, o.Label)
+		}
 		if i < 0 {
 			return options, &param.Error{
 				Name:  "criteria",

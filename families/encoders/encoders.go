@@ -93,7 +93,7 @@ type Model struct {
 	head   *tensor.Dense // [rows of one call to the head, embedding]
 
 	// laya is the head for typed questions, and nil where there is none.
-	laya *layaHead
+	laya *LayaHead
 
 	// von is von's, and nil where there is none.
 	von *vonHead

@@ -29,9 +29,9 @@ type Laya struct {
 	cls, sep int32
 }
 
-// layaHead is what stands behind the trunk: transformer layers over all rows, a score for each
+// LayaHead is what stands behind the trunk: transformer layers over all rows, a score for each
 // option's state, and a head that says whether to act on the answer.
-type layaHead struct {
+type LayaHead struct {
 	Types  weights.Param `weight:"type_emb.weight"` // [3, hidden], by layaKinds
 	Layers []layaLayer   `weight:"head.layers"`
 	Norm   nn.LayerNorm  `weight:"scorer.0"`
@@ -118,16 +118,25 @@ func newLaya(src *model.Source, m *Model, set *weights.Set) (*Laya, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &layaHead{
+	h := newLayaHead(width, a.Layers, inner[0])
+	h.ActIn = nn.NewLinear(width+4, act[1])
+	h.Act = nn.NewLinear(act[1], act[0])
+	m.laya = h
+	return l, weights.Bind(h, set, weights.BindOptions{Ignore: []string{"model.*", "temperature"}})
+}
+
+// newLayaHead returns a head without weights and without what says whether to act. width is that of
+// the trunk's states, inner that inside the scorer.
+func newLayaHead(width, layers, inner int) *LayaHead {
+	heads := max(1, width/64)
+	h := &LayaHead{
 		Types: matrixParam(len(layaKinds), width),
 		Norm:  nn.NewLayerNorm(width, 1e-5),
-		Inner: nn.NewLinear(width, inner[0]),
-		Score: nn.NewLinear(inner[0], 1),
-		ActIn: nn.NewLinear(width+4, act[1]),
-		Act:   nn.NewLinear(act[1], act[0]),
+		Inner: nn.NewLinear(width, inner),
+		Score: nn.NewLinear(inner, 1),
 		layer: attention.Layer{Heads: heads, HeadDim: width / heads},
 	}
-	for range a.Layers {
+	for range layers {
 		h.Layers = append(h.Layers, layaLayer{
 			In:    matrixParam(3*width, width),
 			Bias:  weights.Param{Shape: []int{3 * width}},
@@ -138,12 +147,11 @@ func newLaya(src *model.Source, m *Model, set *weights.Set) (*Laya, error) {
 			Down:  nn.NewLinear(4*width, width),
 		})
 	}
-	m.laya = h
-	return l, weights.Bind(h, set, weights.BindOptions{Ignore: []string{"model.*", "temperature"}})
+	return h
 }
 
 // packWeights packs the bound weights.
-func (h *layaHead) packWeights(l *nn.Loader) {
+func (h *LayaHead) packWeights(l *nn.Loader) {
 	h.types = l.Table(&h.Types)
 	h.layer.BF16 = l.Precision != backend.F32
 	for i := range h.Layers {
@@ -155,37 +163,101 @@ func (h *layaHead) packWeights(l *nn.Loader) {
 }
 
 // cacheShapes are the shapes of the layers' keys and values.
-func (h *layaHead) cacheShapes() []kvcache.Layer {
+func (h *LayaHead) cacheShapes() []kvcache.Layer {
 	return slices.Repeat([]kvcache.Layer{{Heads: h.layer.Heads, HeadDim: h.layer.HeadDim}},
 		len(h.Layers))
 }
 
 // runPass runs the head's layers over all rows of w.X [rows, hidden], the last one over those that
 // are read, and returns the rows that are left. firstLayer is the number of the trunk's layers.
-func (h *layaHead) runPass(b backend.Backend, w *nn.Work, p *model.Pass,
+func (h *LayaHead) runPass(b backend.Backend, w *nn.Work, p *model.Pass,
 	firstLayer int) *model.Pass {
-	n := p.Len()
-	width := w.X.Shape()[1]
-	h.inner = backend.Grow(b, h.inner, n, 4*width)
 	h.rowKinds = h.rowKinds[:0]
 	for _, s := range p.Sequences {
 		h.rowKinds = append(h.rowKinds, slices.Repeat(h.sequenceKinds[s.Seq:s.Seq+1], s.Rows)...)
 	}
+	h.computeLayers(b, w, p.Len(), func(i int) int {
+		p = p.Attend(b, &h.layer, w, firstLayer+i, p.RowsToRead(i == len(h.Layers)-1))
+		return p.Len()
+	})
+	return p
+}
+
+// computeLayers runs the layers over n rows of w.X, whose kinds are rowKinds. attend computes the
+// attention of a layer, from w.QKV to w.H, and returns how many rows are left.
+func (h *LayaHead) computeLayers(b backend.Backend, w *nn.Work, n int,
+	attend func(i int) (left int)) {
+	width := w.X.Shape()[1]
+	h.inner = backend.Grow(b, h.inner, n, 4*width)
 	b.AddRows(w.X, h.types, h.rowKinds) // [rows, hidden]
 	for i := range h.Layers {
 		layer := &h.Layers[i]
 
 		layer.Norm1.Apply(b, w.H, w.X, n)    // [rows, hidden]
 		layer.joined.Apply(b, w.QKV, w.H, n) // [rows, 3*hidden]
-		p = p.Attend(b, &h.layer, w, firstLayer+i, p.RowsToRead(i == len(h.Layers)-1))
-		n = p.Len()
+		n = attend(i)
 		layer.Out.AddTo(b, w.X, w.H, n) // [rows, hidden]
 
 		layer.Norm2.Apply(b, w.H, w.X, n)                // [rows, hidden]
 		layer.Up.Apply(b, h.inner, w.H, n, backend.ReLU) // [rows, 4*hidden]
 		layer.Down.AddTo(b, w.X, h.inner, n)             // [rows, hidden]
 	}
-	return p
+}
+
+// scoreRows returns the scores of n states x [n, hidden], which it overwrites.
+func (h *LayaHead) scoreRows(b backend.Backend, x *tensor.Dense, n int) []float32 {
+	inner := b.New(n, h.Inner.Weight.Shape[0])
+	score := b.New(n, 1)
+	h.Norm.Apply(b, x, x, n)                            // [n, hidden]
+	h.Inner.Apply(b, inner, x, n, backend.GELUErf)      // [n, inner]
+	h.Score.Apply(b, score, inner, n, backend.Identity) // [n, 1]
+	scores := make([]float32, n)
+	b.Read(scores, score, 0)
+	return scores
+}
+
+// QuestionHead is Laya's head over another trunk, without what says whether to act on an answer.
+type QuestionHead struct {
+	Layers *LayaHead `weight:""`
+
+	work nn.Work
+	k, v *tensor.Dense // of one layer, [1, heads, rows, headDim]
+	rows attention.Rows
+}
+
+// NewQuestionHead returns a head without weights. width is that of the trunk's states, inner that
+// inside the scorer.
+func NewQuestionHead(width, layers, inner int) *QuestionHead {
+	return &QuestionHead{Layers: newLayaHead(width, layers, inner)}
+}
+
+// Load packs the bound weights.
+func (h *QuestionHead) Load(l *nn.Loader) { h.Layers.packWeights(l) }
+
+// Score returns the scores of the options of a question, whose masks are some of its positions.
+// states, [positions, width], are the trunk's. kind is choice, score or noul.
+func (h *QuestionHead) Score(b backend.Backend, states []float32, kind string,
+	masks []int32) []float32 {
+	head := h.Layers
+	layer := &head.layer
+	width := head.Types.Shape[1]
+	n := len(states) / width
+	w := &h.work
+	w.Prepare(b, n, width, 1)
+	b.Write(w.X, 0, states)
+	if h.k == nil || h.k.Shape()[2] < n {
+		h.k = b.New(1, layer.Heads, n, layer.HeadDim)
+		h.v = b.New(1, layer.Heads, n, layer.HeadDim)
+	}
+	h.rows.FillSequences(0, 1, n)
+	head.rowKinds = slices.Repeat([]int32{int32(slices.Index(layaKinds, kind))}, n)
+	head.computeLayers(b, w, n, func(int) int {
+		layer.Apply(b, w.H, w.Q, h.k, h.v, w.QKV, &h.rows, n)
+		return n
+	})
+	x := b.New(len(masks), width)
+	b.Gather(x, w.X, masks)
+	return head.scoreRows(b, x, len(masks))
 }
 
 // Forward implements model.Denoiser. It returns an error: the network has no marginals.
@@ -241,14 +313,8 @@ func (l *Laya) Answer(ctx context.Context, questions []LayaPrompt) (answers []La
 
 	n := len(rows)
 	x := d.New(n, width)
-	inner := d.New(n, h.Inner.Weight.Shape[0])
-	score := d.New(n, 1)
 	d.Write(x, 0, states)
-	h.Norm.Apply(d, x, x, n)                            // [rows, hidden]
-	h.Inner.Apply(d, inner, x, n, backend.GELUErf)      // [rows, inner]
-	h.Score.Apply(d, score, inner, n, backend.Identity) // [rows, 1]
-	logits := make([]float32, n)
-	d.Read(logits, score, 0)
+	logits := h.scoreRows(d, x, n)
 
 	first := 0 // row of the question's first position
 	for _, q := range questions {
@@ -262,7 +328,7 @@ func (l *Laya) Answer(ctx context.Context, questions []LayaPrompt) (answers []La
 }
 
 // actProbability returns the first probability of the act head, given its input [hidden+4].
-func (h *layaHead) actProbability(d backend.Backend, input []float32) float64 {
+func (h *LayaHead) actProbability(d backend.Backend, input []float32) float64 {
 	logits := make([]float32, h.Act.Weight.Shape[0])
 	x := d.New(1, len(input))
 	inner := d.New(1, h.Act.Weight.Shape[1])
