@@ -46,7 +46,8 @@ func (l *draftLoop) prepareDrafts() []*member {
 	return l.drafts
 }
 
-// startDraft makes d a draft that has opened some positions.
+// startDraft makes d a draft: the member as it would be if it had opened some positions in this
+// step. It has no place among the keys and values, and shares with the member what no step changes.
 func (l *draftLoop) startDraft(d *member, opened []OpenedPosition) {
 	m := l.member
 	*d = member{

@@ -319,6 +319,7 @@ func (q *Pass) addRow(b *Batch, sequence, place, pos, slot int) {
 		q.Add(place, int32(slot+p.Extra))
 	}
 
+	// Seen has an element for each segment, and the row may have begun one.
 	if len(q.Seen) < len(q.Segs) && p.keysDiffer(b) {
 		q.Seen = append(q.Seen, p.Extra+b.keys(sequence))
 	}

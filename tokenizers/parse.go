@@ -239,6 +239,7 @@ func assignIDs(vocab map[string]int64, list []addedEntry) ([]string, []addedToke
 		texts[id] = text
 		return nil
 	}
+
 	// In the order of ids, so that a file always gives the same error.
 	type token struct {
 		text string
@@ -256,6 +257,8 @@ func assignIDs(vocab map[string]int64, list []addedEntry) ([]string, []addedToke
 			return nil, nil, err
 		}
 	}
+
+	// The ids of added tokens that the model lacks, which these share out anew.
 	free := make([]int64, 0, size-len(vocab))
 	for _, a := range list {
 		if _, inVocab := vocab[a.Content]; !inVocab {
@@ -282,5 +285,6 @@ func assignIDs(vocab map[string]int64, list []addedEntry) ([]string, []addedToke
 			normalized:       a.Normalized,
 		})
 	}
+
 	return texts, added, nil // each id has a text, all different: there is no gap
 }

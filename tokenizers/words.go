@@ -88,6 +88,9 @@ func parseVocabTxt(data []byte, class string, config object, files fs.FS) (*voca
 	if len(w.tokens) == len(w.special) {
 		return nil, "", errors.New("there are no tokens besides special ones")
 	}
+
+	// The classes spell their special tokens in different ways. The first that fits becomes the
+	// class, unless a class is given that has such spellings itself.
 	for _, name := range []string{"RobertaTokenizer", "EsmTokenizer", "BertTokenizer"} {
 		if _, ok := w.ids[classRoles[name]["cls_token"]]; ok && classRoles[class] == nil {
 			class = name

@@ -21,13 +21,18 @@ type Screen struct {
 	column int
 
 	// Bold has the runes that were written in bold.
-	Bold  map[rune]bool
+	Bold map[rune]bool
+
+	// style has the numbers of the latest sequence that set one, such as boldGreen.
 	style string
 
 	// Wrapped says that a line was wider than the screen, Scrolled how many lines left it at the top.
 	Wrapped  bool
 	Scrolled int
 }
+
+// boldGreen is the style of what a step has opened.
+const boldGreen = "1;32"
 
 // New returns an empty screen.
 func New(width, height int) *Screen {
@@ -92,11 +97,11 @@ func (s *Screen) drawRune(r rune) {
 		s.Rows[s.Row] = append(s.Rows[s.Row], ' ')
 	}
 	row := s.Rows[s.Row]
-	cells := []rune{r, 0}[:runewidth.RuneWidth(r)]
+	cells := []rune{r, 0}[:runewidth.RuneWidth(r)] // a wide rune has an empty cell behind it
 	kept := row[min(s.column+len(cells), len(row)):]
 	s.Rows[s.Row] = append(row[:s.column], append(cells, kept...)...)
 	s.column += len(cells)
-	s.Bold[r] = s.Bold[r] || s.style == "1;32"
+	s.Bold[r] = s.Bold[r] || s.style == boldGreen
 }
 
 // startLine goes to the start of the next line, as terminal drivers do for a newline. At the

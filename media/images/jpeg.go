@@ -114,7 +114,10 @@ func clip(v int) byte { return byte(min(max(v, 0), 255)) }
 func upsampleChroma(p *image.YCbCr, plane []byte) []byte {
 	width := p.Rect.Dx()
 	height := p.Rect.Dy()
-	across := 1 // pixels of a sample
+
+	// Package image knows by a constant how many pixels share a sample. The pixels beside the first
+	// that have the same sample say it for any of the constants.
+	across := 1
 	down := 1
 	first := p.COffset(0, 0)
 	for p.COffset(across, 0) == first {

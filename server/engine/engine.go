@@ -157,6 +157,8 @@ func (e *Engine) setPlaces() {
 		}
 	}
 	if e.places[0] == 0 {
+		// A place has memory for a sequence of the greatest length with keys and values. Two thirds of
+		// the memory are for this pool, the rest for guided members.
 		placeBytes := footprint.SequenceBytes(e.model.Denoiser,
 			generate.Request{Length: length, Recipe: generate.Recipe{Cache: 1}})
 		byRows := min(max(minPlaces, e.o.Rows/length), maxPlaces)
@@ -164,7 +166,8 @@ func (e *Engine) setPlaces() {
 		e.places[0] = int(max(min(int64(byRows), affordable), 1))
 	}
 
-	// A guided member is two sequences, so these take half the memory of the others.
+	// A guided member is two sequences, so a quarter of the places takes half the memory of the
+	// others.
 	e.places[1] = max(1, e.places[0]/4)
 }
 

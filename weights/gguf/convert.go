@@ -403,6 +403,8 @@ func (c *converter) checkExperts() {
 		return
 	}
 	c.require(c.configSize(countName) <= maxExperts, countName, fmt.Sprintf("1 to %d", maxExperts))
+
+	// Of these, readers make the weights of a token's experts sum to 1, whatever the file says.
 	isNormed := c.family.kind == rnd1.kind || c.family.kind == sdarMoE.kind
 	c.require(!isNormed || string(c.config["norm_topk_prob"]) == "true", "norm_topk_prob", "true")
 }

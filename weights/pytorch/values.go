@@ -222,6 +222,7 @@ func appendItems(v any, items []any) error {
 	return nil
 }
 
+// buildSize returns the shape that a torch.Size is made of.
 func buildSize(t *tuple) (any, error) {
 	if len(t.items) != 1 {
 		return nil, fmt.Errorf("%d arguments, want 1", len(t.items))

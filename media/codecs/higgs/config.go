@@ -54,7 +54,7 @@ func newCodec(src *model.Source) (*Codec, error) {
 	case len(ratios) != blocks || blocks < 1:
 		return nil, fmt.Errorf("config.json: upsampling_ratios are %d, want %d, as there are blocks",
 			len(ratios), max(blocks, 1))
-	case blocks > 20 || channels%(1<<blocks) != 0:
+	case blocks > 20 || channels%(1<<blocks) != 0: // each block halves the channels
 		return nil, fmt.Errorf("tensor %q has %d channels, want a multiple of 2^%d", in, channels, blocks)
 	}
 	for i := range c.Quantizers {
@@ -70,6 +70,7 @@ func newCodec(src *model.Source) (*Codec, error) {
 		c.Blocks[i] = newBlock(channels, r)
 		channels /= 2
 	}
+
 	// From the last block to the first: how far a sample depends on the rows around it.
 	reach := side
 	for i := range slices.Backward(c.Blocks) {
