@@ -171,7 +171,10 @@ const minEnd = 128
 // newSharedState returns what the prompts about a state share before the first one is encoded.
 func newSharedState(state string, spec model.Spec) *sharedState {
 	s := &sharedState{}
+
+	// The end begins at a blank, so that no word is cut in two.
 	blank := strings.LastIndexFunc(state[:max(len(state)-minEnd, 0)], unicode.IsSpace)
+
 	// A sequence of a fixed length is filled up with masks by the length of its text.
 	if blank > 0 && !spec.Fixed {
 		s.end = state[blank:]

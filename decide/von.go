@@ -140,6 +140,8 @@ func vonState(s State) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
+	// Tools is the option that a template gets as the value of its JSON; there is no message.
 	parts, err := t.RenderJSON([]byte("[]"), chat.Options{Tools: s.value})
 	var b strings.Builder
 	for _, p := range parts {

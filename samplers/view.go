@@ -88,6 +88,7 @@ func (v *View) Floats(n int) []float64 { return takeZeros(&v.memory().floats, n)
 // Tokens32 returns n zeros, valid until the step ends.
 func (v *View) Tokens32(n int) []int32 { return takeZeros(&v.memory().tokens, n) }
 
+// memory returns the scratch memory of steps, which a View that is made by hand has not yet.
 func (v *View) memory() *scratch {
 	if v.scratch == nil {
 		v.scratch = new(scratch)

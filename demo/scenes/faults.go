@@ -130,7 +130,7 @@ func alternates(m *image.NRGBA, x, y, dx, dy int) bool {
 	return true
 }
 
-// brightness returns that of a pixel, 0 to 255.
+// brightness returns that of a pixel, 0 to 255, with the weights of television (Rec. 601).
 func brightness(m *image.NRGBA, x, y int) float64 {
 	c := pixel(m, x, y)
 	return 0.3*c[0] + 0.59*c[1] + 0.11*c[2]

@@ -90,7 +90,7 @@ func (v *Canvas) Shortcut() *tensor.Dense { return v.shortcut }
 // NormSwish returns the group norm of x followed by swish, as the input of a convolution, which
 // applies it when it reads x: the normalised image is never in memory.
 func (v *Canvas) NormSwish(x *tensor.Dense, n *GroupNorm) backend.ConvInput {
-	if v.measured != nil {
+	if v.measured != nil { // a canvas that measures computes nothing
 		return backend.ConvInput{}
 	}
 	channels := n.Weight.Shape[0]

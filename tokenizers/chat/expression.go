@@ -288,7 +288,7 @@ func (p *parser) parsePostfix(x expr) expr {
 				x = exprFunc(func(r *run, s *scope) any {
 					return r.attribute(r.eval(object, s), field)
 				})
-			case integerToken:
+			case integerToken: // Jinja reads x.0 as x[0]
 				v, _ := strconv.ParseInt(t.text, 10, 64)
 				x = elementExpr(x, constantExpr(v))
 			default:

@@ -4,6 +4,8 @@ package ceiling
 
 import "unmask/internal/simd"
 
+// loops returns the loop with the most operations a second that this level has for each type.
+// Operations are multiplications and additions, both counted, of one round of a loop.
 func loops(l simd.Level) (f32, bf16, int8s Loop) {
 	f32 = plain
 	int8s = plain
