@@ -11,6 +11,7 @@ type DeviceError struct {
 	Detail string // what was requested and what helps; may be ""
 }
 
+// Error returns the call, the name and the number of the error, and what is known beside them.
 func (e *DeviceError) Error() string {
 	s := fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code)
 	if e.Detail != "" {

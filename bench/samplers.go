@@ -139,6 +139,8 @@ func (g *fixedPass) Sample(rows []int32, d *model.Draw) error {
 	return g.marginals.Sample(g.sequenceRows(rows), d)
 }
 
+// Visit implements model.Marginals. The time of the visitor is the sampler's, so that it is not
+// counted as the head's.
 func (g *fixedPass) Visit(rows []int32, visit func(i int, logits []float32)) error {
 	defer g.addHeadTime(time.Now())
 	return g.marginals.Visit(g.sequenceRows(rows), func(i int, logits []float32) {

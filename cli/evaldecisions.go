@@ -39,6 +39,8 @@ of the mean of both.`,
 	return cmd
 }
 
+// run measures by how much the order of the options decides answers, with the questions of a file
+// whose right answers are known.
 func (f *evalDecisionsFlags) run(ctx context.Context, file string) error {
 	input := questionFlags{calibrate: file}
 	lines, err := input.readInput()

@@ -156,6 +156,7 @@ func NewEvidence(classes int) *Evidence {
 	return e
 }
 
+// reset makes the evidence that of a position of which nothing is known.
 func (e *Evidence) reset() {
 	clear(e.Sum)
 	e.Outside = 0
@@ -391,6 +392,8 @@ func (c *Chain) setIndexes(i int) {
 	}
 }
 
+// clearIndexes takes the states of place i out of indexOf, so that it costs as much as there are
+// states, not as much as indexOf is long.
 func (c *Chain) clearIndexes(i int) {
 	for _, state := range c.states[i] {
 		c.indexOf[state] = -1

@@ -93,6 +93,7 @@ type work struct {
 	possible []int
 }
 
+// newWork returns the memory of the two passes over a chain.
 func (m *Model) newWork() *work {
 	n := m.sites * m.states
 	return &work{

@@ -70,10 +70,12 @@ var (
 	seedSetting  = setting{key: "seed", fallback: 1, min: 0, max: 1 << 53, isWhole: true}
 )
 
+// lengthSetting is the setting of a chain's length.
 func lengthSetting(fallback float64) setting {
 	return setting{key: "length", fallback: fallback, min: 1, max: MaxLength, isWhole: true}
 }
 
+// tokensSetting is the setting of the number of tokens.
 func tokensSetting(fallback float64) setting {
 	return setting{key: "tokens", fallback: fallback, min: 1, max: MaxTokens, isWhole: true}
 }

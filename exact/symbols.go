@@ -66,6 +66,7 @@ func (s symbols) EncodeSpecial(text string) ([]int32, error) { return s.Encode(t
 
 func (s symbols) Decode(ids []int32) string { return strings.Join(s.Pieces(ids), "") }
 
+// Pieces implements tokenizers.Tokenizer. The rows of a grid are lines.
 func (s symbols) Pieces(ids []int32) []string {
 	isGrid := s.width > 0 && len(ids) == s.length
 	pieces := make([]string, len(ids))
@@ -82,6 +83,8 @@ func (s symbols) Pieces(ids []int32) []string {
 	return pieces
 }
 
+// Token implements tokenizers.Tokenizer: a letter, or a number with a space behind it, so that
+// numbers beside each other can be told apart.
 func (s symbols) Token(id int32) (string, bool) {
 	text := ""
 	switch {

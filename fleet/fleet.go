@@ -111,4 +111,5 @@ type clock func() time.Time
 
 func (c clock) since(t time.Time) time.Duration { return c().Sub(t) }
 
+// digest returns the SHA-256 of data in hex.
 func digest(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }

@@ -137,6 +137,7 @@ func (s *session) showStatus() {
 	}
 }
 
+// failure returns why the session has failed, nil if it has not.
 func (s *session) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -245,6 +245,8 @@ func (b *blockLoop) appendPartialRows(rows []int32, base int) []int32 {
 	return b.appendRowRange(rows, base, first, to)
 }
 
+// recordPass implements loop. A pass of the block computes its keys and values from its tokens, so
+// that they and those before it can be used again.
 func (b *blockLoop) recordPass() {
 	b.step.work.Partial += b.step.computedRows
 	if b.partAlone {

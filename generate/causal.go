@@ -130,6 +130,9 @@ func (m *member) commitSpan(position int) span {
 	return s
 }
 
+// nextSpan implements loop. The block at hand is filled until none of its positions is masked. A
+// model that predicts the next token then reads it once more, causally, before the next block
+// begins.
 func (c *causalLoop) nextSpan() span {
 	c.dropStaleCached()
 	first := c.firstMask()
@@ -226,6 +229,7 @@ func (m *member) checkOpening() error {
 	return nil
 }
 
+// advance implements loop. A pass that only reads a finished block is no step of the next one.
 func (c *causalLoop) advance() {
 	c.needsStep = false
 	if c.step.feeding == model.Fill || c.kind == model.MasksLast {

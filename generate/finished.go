@@ -24,6 +24,8 @@ type finishedLoop struct {
 	nextKeptEnd int
 }
 
+// nextSpan implements loop. It also decides from where on the pass computes: from the end of the
+// kept blocks, or everything.
 func (f *finishedLoop) nextSpan() span {
 	s := f.wholeLoop.nextSpan()
 	n := f.canvasSteps() + 1

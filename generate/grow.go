@@ -65,6 +65,8 @@ func newGrowLoop(spec model.Spec, d samplers.DreamOn, l layout) growLoop {
 	return g
 }
 
+// nextSpan implements loop. Where the sequence may not grow any more, no position becomes the token
+// that asks for it.
 func (g *growLoop) nextSpan() span {
 	s := g.wholeSpan()
 	if len(g.Tokens) >= g.maxLength || g.expansionsLeft == 0 {

@@ -62,6 +62,8 @@ func (l *lengthLoop) checkOpening() error {
 	return nil
 }
 
+// advance implements loop: it makes the change of length that the sampler has asked for in this
+// step.
 func (l *lengthLoop) advance() {
 	shortened := slices.Repeat([]Resize{{Position: len(l.Tokens)}}, l.unusedPositions)
 	l.unusedPositions = 0

@@ -43,6 +43,8 @@ type specLoop struct {
 	acceptedCount int
 }
 
+// nextSpan implements loop. A step either fills the masks of a draft, or checks the draft's tokens
+// and opens those that are right, or computes the keys and values of tokens that have none yet.
 func (l *specLoop) nextSpan() span {
 	l.dropStaleCached()
 	first := l.firstMask()
@@ -195,6 +197,8 @@ func (l *specLoop) acceptDraft() {
 	s.work.Accepted += l.acceptedCount
 }
 
+// advance implements loop. After a check the draft is over: what was right is kept, and the next
+// draft is twice as large if all of it was, and half as large if half or less was.
 func (l *specLoop) advance() {
 	l.needsStep = false
 	if l.isDrafting || len(l.draft) == 0 {

@@ -24,6 +24,8 @@ type wholeLoop struct {
 	fullPassVisible []int32
 }
 
+// nextSpan implements loop. All positions are computed; those of the sampler's current block may
+// open.
 func (w *wholeLoop) nextSpan() span {
 	n := w.canvasSteps() + 1
 	firstMasked := slices.IndexFunc(w.free, func(p int) bool { return w.Tokens[p] == w.mask })

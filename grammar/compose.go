@@ -110,6 +110,8 @@ type effect struct{ from, to int32 }
 
 type vectorClass struct{ vector, class int32 }
 
+// newComposition sorts the states of d into groups that read the same bytes in the same way, which
+// share the work for each token.
 func newComposition(d *DFA, v *Vocabulary, o TokenOptions) *composition {
 	n := d.States()
 	m := &composition{
@@ -275,6 +277,7 @@ func (m *composition) checkBounds() error {
 	return m.o.Budget.Spend(work)
 }
 
+// tooLarge returns the error of an automaton of tokens that takes more memory than allowed.
 func (m *composition) tooLarge() error {
 	limit := m.o.Bytes >> 20
 	return &param.Error{

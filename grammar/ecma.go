@@ -115,6 +115,7 @@ func (p *ecmaParser) rewriteEscape(inClass bool) (text string, ok bool) {
 	}
 }
 
+// isLetter reports whether r is an ASCII letter.
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
 // readCodePoint reads a code point after \x, of two digits, or \u: in braces, of four digits, or of

@@ -110,6 +110,8 @@ func (d *DFA) Minimize() *DFA {
 	return m.result()
 }
 
+// addClass adds a class of so many states; knownKey and changed are its elements of the fields of
+// these names.
 func (m *minimizer) addClass(size int, knownKey string, changed []int32) {
 	m.size = append(m.size, size)
 	m.known = append(m.known, knownKey)
@@ -247,6 +249,7 @@ type numbering struct {
 	order   []int32 // what was reached, by its number
 }
 
+// newNumbering returns the numbering of n things, of which none has a number yet.
 func newNumbering(n int) *numbering { return &numbering{numbers: slices.Repeat([]int32{-1}, n)} }
 
 // numberOf returns the number of s, the next one if s is reached for the first time.

@@ -39,6 +39,8 @@ func Search(expression string, budget *Budget) (*DFA, error) {
 	return compileRegexp(re, true, budget)
 }
 
+// parseRegexp parses an expression of Perl's syntax. An error quotes a part of it, because it may
+// be long.
 func parseRegexp(expression string) (*syntax.Regexp, error) {
 	re, err := syntax.Parse(expression, syntax.Perl)
 	if e, ok := errors.AsType[*syntax.Error](err); ok {

@@ -58,6 +58,9 @@ type subsets struct {
 	work int // since it was last spent
 }
 
+// build returns the minimal automaton of the texts that lead from start to the accepting state
+// (Rabin and Scott 1959, "Finite automata and their decision problems"). sets grows while the loop
+// runs over it.
 func (d *subsets) build(start int32) (*DFA, error) {
 	out := &DFA{
 		first:  make([]int32, 1, len(d.b.states)),
@@ -142,6 +145,8 @@ func (d *subsets) setID(set []int32) int32 {
 	return id
 }
 
+// keepSet copies a set into the arena and returns its number. One large slice for all sets costs
+// less than one for each.
 func (d *subsets) keepSet(set []int32) (id int32) {
 	begin := len(d.arena)
 	d.arena = append(d.arena, set...)

@@ -207,6 +207,7 @@ type scratchRows struct{ pool sync.Pool }
 
 type scratchRow struct{ x []float32 }
 
+// get returns a row of n numbers, which have any values.
 func (s *scratchRows) get(n int) *scratchRow {
 	r, _ := s.pool.Get().(*scratchRow)
 	if r == nil {

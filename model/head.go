@@ -189,6 +189,7 @@ func (m *HeadMarginals) checkFinite(rows []int32, logs []float64) error {
 	return nil
 }
 
+// isFinite reports whether x is a number that is not infinite.
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // subslice returns n elements of s from index first on; nil stays nil.

@@ -105,6 +105,8 @@ func Open(dir string) (*Source, error) {
 	return src, nil
 }
 
+// openGGUF opens a GGUF file as the source of its model. The tokenizer's files are made of its keys
+// when they are read.
 func openGGUF(name string) (*Source, error) {
 	f, err := gguf.Open(name)
 	if err != nil {

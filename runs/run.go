@@ -170,6 +170,7 @@ func (r *run) Adopt(entries []Entry,
 	return r.failed
 }
 
+// adoptEntries lists one batch of Adopt.
 func (r *run) adoptEntries(entries []Entry,
 	read func(e Entry) (data []byte, file string, err error)) error {
 	for _, e := range entries {

@@ -141,6 +141,8 @@ func (r *Report) verifyLines(fsys fileSystem, name string) error {
 	return cmp.Or(err, closeErr)
 }
 
+// verifyOpenLines compares an open file of lines with the manifest, and notes what it does not
+// list.
 func (r *Report) verifyOpenLines(f openFile, name string) error {
 	listedSize, faults, err := checkLines(f, r.Entries)
 	if err != nil {

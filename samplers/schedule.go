@@ -158,6 +158,7 @@ func TimesSchedule(list []float64) (Schedule, error) {
 	return timesSchedule(append([]float64{1}, list...)), nil
 }
 
+// At implements Schedule. Between two given times it goes on evenly.
 func (t timesSchedule) At(step float64, steps, length int) int {
 	x := step / float64(steps) * float64(len(t)-1)
 	i := min(int(x), len(t)-2)

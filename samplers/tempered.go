@@ -133,6 +133,7 @@ func refuseTemperature0(rule any, name string, temperature float64) (any, float6
 	return nil, 0, refuseTemperature(0, "more than 0: sampler "+name+" draws tokens itself")
 }
 
+// refuseTemperature returns the error of a temperature that a sampler does not take.
 func refuseTemperature(temperature float64, want string) error {
 	return &param.Error{Name: "temperature", Found: param.Format(temperature), Want: want}
 }

@@ -280,6 +280,8 @@ type chatToken struct {
 	Bytes []int `json:"bytes"`
 }
 
+// newChatToken returns a token in the form of logprobs. A token may be a part of a character, so
+// its bytes are there too.
 func newChatToken(bytes string, logP *float64) chatToken {
 	t := chatToken{Token: validText(bytes), LogProb: logP, Bytes: []int{}}
 	for _, b := range []byte(bytes) {
@@ -292,6 +294,8 @@ func newChatToken(bytes string, logP *float64) chatToken {
 var chatWire = &openAIWire[chatChoice]{object: "chat.completion", chunk: "chat.completion.chunk",
 	newChoice: newChatChoice}
 
+// newChatChoice returns a choice of a chat completion or, in a stream, of a chunk, which has what
+// is new. content is null where there are calls alone, as clients expect.
 func newChatChoice(u *choiceUpdate) chatChoice {
 	m := &chatMessage{Content: &u.text, ToolCalls: u.calls}
 	if u.text == "" && u.form.Calls != nil {

@@ -158,6 +158,7 @@ func readTokenIDs(f *fields, name string, list []byte, m *servedModel, allowHole
 	return ids
 }
 
+// tooLongFault returns the fault of a prompt with more tokens than the model has positions.
 func tooLongFault(name string, tokens, limit int) *Fault {
 	return fieldFault("context_length_exceeded", name,
 		"%s is %d tokens, want at most %d: the prompt is too long", name, tokens, limit)
@@ -283,6 +284,7 @@ type completionChoice struct {
 var completionWire = &openAIWire[completionChoice]{object: "text_completion",
 	chunk: "text_completion", newChoice: newCompletionChoice}
 
+// newCompletionChoice returns a choice of a completion. What belongs to its end comes with the end.
 func newCompletionChoice(u *choiceUpdate) completionChoice {
 	c := completionChoice{Index: u.index, Text: u.text}
 	if u.rendered == nil {

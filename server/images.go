@@ -341,6 +341,8 @@ type startEvent struct {
 	Wait  float64 `json:"wait_seconds"`
 }
 
+// startEvent returns the first event of a stream of steps: what is asked for, and how long it
+// waits.
 func (c *call) startEvent() startEvent {
 	ahead, wait := c.Ahead()
 	return startEvent{

@@ -193,6 +193,8 @@ func (w *messageWire) setStopReason(out map[string]any, u *choiceUpdate) {
 	}
 }
 
+// encodeAnswer implements wire: a message of Anthropic's API. It has one block of text even if
+// there is none, unless there are calls.
 func (w *messageWire) encodeAnswer(c *call, choices []choiceUpdate, used usage) *answer {
 	u := &choices[0]
 	content := []any{}
@@ -226,6 +228,7 @@ type messageStream struct {
 	stopReason map[string]any
 }
 
+// writeUpdate implements streamWriter.
 func (w *messageStream) writeUpdate(s *stream, c *call, u *choiceUpdate, _ any) error {
 	w.stream = s
 	if w.eventsSent == 0 {
@@ -238,6 +241,8 @@ func (w *messageStream) writeUpdate(s *stream, c *call, u *choiceUpdate, _ any) 
 	return w.writeBlocks(w, s, c, u)
 }
 
+// beginBlock implements blockEncoder. A call's arguments come in the deltas, so that it begins with
+// none.
 func (w *messageStream) beginBlock(b *block) {
 	var content any = map[string]string{"type": "text", "text": ""}
 	if b.toolCall != nil {
@@ -246,6 +251,7 @@ func (w *messageStream) beginBlock(b *block) {
 	w.sendEvent("content_block_start", map[string]any{"index": b.index, "content_block": content})
 }
 
+// extendBlock implements blockEncoder.
 func (w *messageStream) extendBlock(b *block, text string) {
 	delta := map[string]string{"type": "text_delta", "text": text}
 	if b.toolCall != nil {
@@ -258,6 +264,7 @@ func (w *messageStream) endBlock(b *block) {
 	w.sendEvent("content_block_stop", map[string]any{"index": b.index})
 }
 
+// writeEnd implements streamWriter.
 func (w *messageStream) writeEnd(s *stream, _ *call, a *answer, f *Fault, _ bool) error {
 	if f != nil {
 		requestID := s.w.Header().Get("X-Request-Id")

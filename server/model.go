@@ -214,6 +214,7 @@ type modelLimits struct {
 	Steps int `json:"steps"`
 }
 
+// info returns the model's entry of GET /v1/models, with the fields of the other APIs' lists.
 func (m *servedModel) info() modelInfo {
 	shape := modelShape{
 		Kind:        string(m.Kind()),
@@ -301,6 +302,7 @@ func checkModelName(name string) error {
 	return nil
 }
 
+// duplicateName returns the error of two models of one name.
 func duplicateName(name string) error {
 	return fmt.Errorf("model name %s is there twice, want other names: NAME=DIR", name)
 }

@@ -238,6 +238,7 @@ func (w *ollamaWire) addToolCalls(part map[string]any, calls []toolCall) {
 	}
 }
 
+// encodeAnswer implements wire: one object with the whole message.
 func (w *ollamaWire) encodeAnswer(c *call, choices []choiceUpdate, used usage) *answer {
 	u := &choices[0]
 	part := w.newPart(c.model.name, c.Created, u.text)
@@ -259,6 +260,8 @@ type ollamaStream struct {
 	last choiceUpdate
 }
 
+// writeUpdate implements streamWriter. Ollama's clients want calls whole, so their arguments are
+// collected and sent at the end.
 func (w *ollamaStream) writeUpdate(s *stream, c *call, u *choiceUpdate, _ any) error {
 	for _, part := range u.calls {
 		if part.ID != "" {
@@ -279,6 +282,7 @@ func (w *ollamaStream) writeUpdate(s *stream, c *call, u *choiceUpdate, _ any) e
 	return s.sendLine(part)
 }
 
+// writeEnd implements streamWriter: the last line has done and the counts.
 func (w *ollamaStream) writeEnd(s *stream, c *call, a *answer, f *Fault, _ bool) error {
 	if f != nil {
 		return s.write(string(encodeOllamaFault(f, "")) + "\n")

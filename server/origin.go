@@ -26,6 +26,7 @@ type origins struct {
 	cross *http.CrossOriginProtection
 }
 
+// newOrigins returns the check of the hosts and the origins that requests may name.
 func newOrigins(o Options) (*origins, error) {
 	g := &origins{
 		hosts:   []string{"localhost", "127.0.0.1", "::1"},

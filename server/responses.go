@@ -240,6 +240,9 @@ func (w *responseWire) newResponse(c *call, status string, output []any) map[str
 	return out
 }
 
+// encodeAnswer implements wire: a response of OpenAI's API, whose items are a message, if it has
+// text or there is no call, and the calls. A stored one keeps the conversation for the next
+// response.
 func (w *responseWire) encodeAnswer(c *call, choices []choiceUpdate, used usage) *answer {
 	u := &choices[0]
 	items := []any{}
@@ -288,11 +291,13 @@ func itemStatus(finish string) string {
 	return "completed"
 }
 
+// newTextItem returns the item of a message with one text.
 func newTextItem(c *call, status, text string, logs *chatLogs) map[string]any {
 	return map[string]any{"id": "msg_" + c.Key, "type": "message", "role": "assistant",
 		"status": status, "content": []any{newTextPart(text, logs)}}
 }
 
+// newTextPart returns a part of a message that is text.
 func newTextPart(text string, logs *chatLogs) map[string]any {
 	return map[string]any{"type": "output_text", "text": text, "annotations": []any{},
 		"logprobs": logs.list()}
@@ -304,6 +309,7 @@ func newCallItem(c *call, k int, status string, call *toolCall, arguments string
 		"call_id": call.ID, "name": call.Function.Name, "arguments": arguments}
 }
 
+// callItemID returns the id of the item of call k.
 func callItemID(c *call, k int) string { return fmt.Sprintf("fc_%s_%d", c.Key, k) }
 
 func (w *responseWire) newStreamWriter() streamWriter { return &responseStream{responseWire: w} }
@@ -341,6 +347,8 @@ func (w *responseStream) sendItemEvent(b *block, name string, data map[string]an
 	w.sendNumbered(name, data)
 }
 
+// writeUpdate implements streamWriter. Two events come before the first text: clients wait for
+// both.
 func (w *responseStream) writeUpdate(s *stream, c *call, u *choiceUpdate, _ any) error {
 	w.stream = s
 	w.call = c
@@ -354,6 +362,7 @@ func (w *responseStream) writeUpdate(s *stream, c *call, u *choiceUpdate, _ any)
 	return w.writeBlocks(w, s, c, u)
 }
 
+// beginBlock implements blockEncoder. A message begins with its item, and then its only part.
 func (w *responseStream) beginBlock(b *block) {
 	if b.toolCall != nil {
 		item := newCallItem(w.call, b.index-w.textItems, "in_progress", b.toolCall, "")
@@ -367,6 +376,7 @@ func (w *responseStream) beginBlock(b *block) {
 	w.sendItemEvent(b, "content_part.added", map[string]any{"part": newTextPart("", nil)})
 }
 
+// extendBlock implements blockEncoder.
 func (w *responseStream) extendBlock(b *block, text string) {
 	if b.toolCall != nil {
 		w.sendItemEvent(b, "function_call_arguments.delta", map[string]any{"delta": text})
@@ -375,6 +385,7 @@ func (w *responseStream) extendBlock(b *block, text string) {
 	w.sendItemEvent(b, "output_text.delta", map[string]any{"delta": text, "logprobs": []any{}})
 }
 
+// endBlock implements blockEncoder. It sends the whole text or call again, as OpenAI does.
 func (w *responseStream) endBlock(b *block) {
 	var item map[string]any
 	if b.toolCall != nil {
@@ -390,6 +401,7 @@ func (w *responseStream) endBlock(b *block) {
 	w.sendItemEvent(b, "output_item.done", map[string]any{"item": item})
 }
 
+// writeEnd implements streamWriter: the last event has the whole response.
 func (w *responseStream) writeEnd(_ *stream, _ *call, a *answer, f *Fault, _ bool) error {
 	if f != nil { // clients read it at either place
 		body := f.body()

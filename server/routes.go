@@ -374,6 +374,7 @@ func (s *Server) uncountStream() {
 	s.stats.streams.Dec()
 }
 
+// writeJSON answers with JSON and a line end, which terminals want.
 func writeJSON(w http.ResponseWriter, body []byte) {
 	writeBody(w, http.StatusOK, jsonType, append(slices.Clip(body), '\n'))
 }

@@ -162,6 +162,7 @@ func (s *Server) enter(m *servedModel, owner string) (leave func(), f *Fault) {
 	}, nil
 }
 
+// shutdownFault returns the fault of a request that the server is too late for.
 func shutdownFault() *Fault {
 	return passFault(engine.ShuttingDown, 5, "the server is shutting down")
 }

@@ -57,6 +57,7 @@ type stream struct {
 	hasUnflushed bool
 }
 
+// newStream returns the stream of a request, in the dialect of its route.
 func (s *Server) newStream(w http.ResponseWriter, r *http.Request) *stream {
 	d := notesOf(r).dialect
 	return &stream{w: w, control: http.NewResponseController(w), ctx: r.Context(),

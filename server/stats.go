@@ -99,12 +99,14 @@ func (s *stats) CallCancelled(why string)         { s.cancels.WithLabelValues(wh
 func (s *stats) PassRepeated()                    { s.repeats.Inc() }
 func (s *stats) AnswerReused()                    { s.hits.Inc() }
 
+// PassDone implements engine.Stats.
 func (s *stats) PassDone(seconds float64, rows, sequences int) {
 	s.passTime.Observe(seconds)
 	s.passRows.Observe(float64(rows))
 	s.passSizes.Observe(float64(sequences))
 }
 
+// SequenceDone implements engine.Stats.
 func (s *stats) SequenceDone(work generate.Work) {
 	s.rows.WithLabelValues("full_passes").Add(float64(work.Full))
 	s.rows.WithLabelValues("partial").Add(float64(work.Partial))

@@ -90,6 +90,7 @@ type openAIWire[Choice any] struct {
 	newChoice func(u *choiceUpdate) Choice
 }
 
+// encodeAnswer implements wire: a list of choices.
 func (w *openAIWire[C]) encodeAnswer(c *call, choices []choiceUpdate, used usage) *answer {
 	out := newChoiceList[C](c, w.object)
 	for i := range choices {
@@ -103,6 +104,7 @@ func (w *openAIWire[C]) encodeAnswer(c *call, choices []choiceUpdate, used usage
 // newStreamWriter returns the wire itself: its pieces do not depend on those before.
 func (w *openAIWire[C]) newStreamWriter() streamWriter { return w }
 
+// writeUpdate implements streamWriter: a chunk with one choice.
 func (w *openAIWire[C]) writeUpdate(s *stream, c *call, u *choiceUpdate, info any) error {
 	out := newChoiceList[C](c, w.chunk)
 	out.Choices = append(out.Choices, w.newChoice(u))
@@ -110,6 +112,8 @@ func (w *openAIWire[C]) writeUpdate(s *stream, c *call, u *choiceUpdate, info an
 	return s.sendEvent("", "", encodeJSON(out))
 }
 
+// writeEnd implements streamWriter: a chunk with the counts, if they are wanted, and the mark that
+// ends OpenAI's streams.
 func (w *openAIWire[C]) writeEnd(s *stream, c *call, a *answer, f *Fault, withUsage bool) error {
 	if f != nil {
 		return s.sendEvent("", "", f.JSON())

@@ -33,6 +33,8 @@ type finder struct {
 	tokens []addedToken
 }
 
+// newFinder returns a finder of tokens by the text that textToFind returns for each, nil for no
+// tokens.
 func newFinder(list []addedToken, textToFind func(addedToken) string) *finder {
 	if len(list) == 0 {
 		return nil

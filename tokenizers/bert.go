@@ -66,6 +66,8 @@ type bertNormalizer struct {
 	lower bool
 }
 
+// normalize changes a text as BertNormalizer does, in its order: accents go before letters become
+// small.
 func (n bertNormalizer) normalize(text string) string {
 	if n.clean || n.spaceChinese {
 		text = n.cleanAndSpace(text)
@@ -80,6 +82,8 @@ func (n bertNormalizer) normalize(text string) string {
 	return text
 }
 
+// cleanAndSpace removes control characters, makes white space a blank each, and puts blanks around
+// Chinese characters, each of which is then a word.
 func (n bertNormalizer) cleanAndSpace(text string) string {
 	controls := unicodeTables()["controls"]
 	chinese := unicodeTables()["chinese"]

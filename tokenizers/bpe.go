@@ -43,6 +43,7 @@ type bpe struct {
 	wholeWords    map[string]int32
 }
 
+// newBPE returns a model without tokens and merges.
 func newBPE() *bpe {
 	b := &bpe{merges: map[pair]merge{}, unknownID: -1}
 	for i := range b.byteIDs {

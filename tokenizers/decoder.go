@@ -22,6 +22,7 @@ type fragment struct {
 // decoderToken is a token in the decoder, from one id or, once fused, from several.
 type decoderToken []fragment
 
+// text returns the text of all parts.
 func (s decoderToken) text() string {
 	var out strings.Builder
 	for _, part := range s {
@@ -132,6 +133,7 @@ func joinWithSpaces(tokens []decoderToken) []decoderToken {
 	return tokens
 }
 
+// fuseTokens makes one token of all, so that later steps see characters that several had.
 func fuseTokens(tokens []decoderToken) []decoderToken {
 	return []decoderToken{slices.Concat(tokens...)}
 }

@@ -46,6 +46,8 @@ var gpt2 = sync.OnceValue(func() Tokenizer {
 	return v
 })
 
+// readGPT2 reads the embedded tokenizer of GPT-2: the bytes in the order of their ids, and for each
+// further id the two ids that merge into it, so that ranks and texts need no place.
 func readGPT2(file []byte) (*vocabulary, error) {
 	unzipped, err := gzip.NewReader(bytes.NewReader(file))
 	if err != nil {

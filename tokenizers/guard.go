@@ -47,6 +47,7 @@ func (v *vocabulary) withSpecial(ids []int32) *vocabulary {
 	return &out
 }
 
+// clone returns a model whose tokens can be forbidden without a change of b.
 func (b *bpe) clone() subwordModel {
 	out := *b
 	out.runeIDs = maps.Clone(b.runeIDs)

@@ -38,6 +38,8 @@ func (b *bpe) readMerges(raw json.RawMessage, vocab map[string]int64) error {
 	return nil
 }
 
+// splitMerges returns the two tokens of each merge, which files write as one text with a blank or,
+// where tokens have blanks, as a list.
 func splitMerges(raw json.RawMessage) ([][2]string, error) {
 	var entries []json.RawMessage
 	if err := json.Unmarshal(raw, &entries); err != nil || entries == nil {

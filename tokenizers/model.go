@@ -73,6 +73,7 @@ func readBPE(model object) (*bpe, error) {
 	return b, nil
 }
 
+// setVocabulary sets the ids of symbols, which are bytes or characters, and reads the merges.
 func (b *bpe) setVocabulary(model object, vocab map[string]int64, bytes bool) error {
 	if err := b.setSymbols(vocab, bytes); err != nil {
 		return fmt.Errorf("model.%w", err)

@@ -88,6 +88,7 @@ func (f normalForm) decompose(text string) []rune {
 // combiningClass returns a rune's canonical combining class, 0 for what is no mark.
 func combiningClass(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
 
+// appendRunes adds runes in UTF-8.
 func appendRunes(out []byte, runes []rune) []byte {
 	for _, r := range runes {
 		out = utf8.AppendRune(out, r)

@@ -42,6 +42,7 @@ func (n numberTokenizer) EncodeSpecial(text string) ([]int32, error) { return n.
 
 func (n numberTokenizer) Decode(ids []int32) string { return strings.Join(n.Pieces(ids), "") }
 
+// Pieces implements Tokenizer.
 func (n numberTokenizer) Pieces(ids []int32) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
@@ -54,6 +55,7 @@ func (n numberTokenizer) Pieces(ids []int32) []string {
 	return out
 }
 
+// Token implements Tokenizer: the number, and a blank that divides it from the next.
 func (n numberTokenizer) Token(id int32) (string, bool) {
 	if id < 0 || int(id) >= int(n) {
 		return "", false

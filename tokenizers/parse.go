@@ -64,6 +64,8 @@ func readObject(data []byte) (object, error) {
 	return file, nil
 }
 
+// checkJSON refuses JSON that is deeper or has more items than any tokenizer's, before it is
+// decoded.
 func checkJSON(data []byte) error {
 	return jsonline.Limits{Depth: MaxDepth, Items: MaxItems}.Check(data)
 }
@@ -139,6 +141,7 @@ func (v *vocabulary) readStages(file object) error {
 	return nil
 }
 
+// readNormalizer reads the normalizer, and what other parts have to know of it.
 func (v *vocabulary) readNormalizer(s object) error {
 	normalize, err := readNormalizer(s)
 	v.normalize = normalize
@@ -147,6 +150,7 @@ func (v *vocabulary) readNormalizer(s object) error {
 	return err
 }
 
+// readDecoder reads the decoder, and whether its tokens are bytes.
 func (v *vocabulary) readDecoder(s object) error {
 	decode, err := readDecoder(s)
 	v.decode = decode

@@ -111,6 +111,7 @@ func (p *preTokenizer) readByteLevel(s object) error {
 	return nil
 }
 
+// readPunctuation reads a split at each punctuation mark.
 func (p *preTokenizer) readPunctuation(s object) error {
 	behaviour := "Isolated"
 	if err := s.readFields(map[string]any{"behavior": &behaviour}); err != nil {
@@ -124,6 +125,7 @@ func (p *preTokenizer) readPunctuation(s object) error {
 	return nil
 }
 
+// readBehaviour returns what becomes of the matches of a split.
 func readBehaviour(name string) (func([]span) []span, error) {
 	keep := behaviours[name]
 	if keep == nil {

@@ -70,6 +70,8 @@ func ReadRoles(files fs.FS) (map[string]string, error) {
 	return readRoles(files, config, object(config).tokenizerClass())
 }
 
+// readRoles returns the texts of special tokens by role: those of the class, over which config goes
+// and, where that is of an old format, special_tokens_map.json.
 func readRoles(files fs.FS, config object, class string) (map[string]string, error) {
 	sources := []object{config}
 	if _, ok := config["added_tokens_decoder"]; !ok {

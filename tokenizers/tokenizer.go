@@ -66,6 +66,7 @@ type masked struct {
 	maskText string
 }
 
+// Token implements Tokenizer.
 func (m *masked) Token(id int32) (string, bool) {
 	if id == m.id {
 		return m.maskText, true
@@ -106,6 +107,7 @@ func (m *masked) decodePieces(ids []int32, shown map[int32]string) []string {
 
 func (m *masked) VocabSize() int { return max(m.Tokenizer.VocabSize(), int(m.id)+1) }
 
+// Special implements Tokenizer.
 func (m *masked) Special(text string) (int32, bool) {
 	if text == m.maskText && m.maskText != "" {
 		return m.id, true
@@ -113,6 +115,8 @@ func (m *masked) Special(text string) (int32, bool) {
 	return m.Tokenizer.Special(text)
 }
 
+// EncodeSpecial implements Tokenizer. The tokenizer below does not know the mask's text, so the
+// text is cut at it.
 func (m *masked) EncodeSpecial(text string) ([]int32, error) {
 	if err := checkText(text); err != nil {
 		return nil, err

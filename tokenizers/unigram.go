@@ -97,6 +97,7 @@ func readUnigram(model object) (*unigram, map[string]int64, error) {
 	return u, vocab, nil
 }
 
+// setVocabulary makes the trie of the tokens' texts, within the bounds above.
 func (u *unigram) setVocabulary(_ object, vocab map[string]int64, bytes bool) error {
 	if bytes {
 		return fmt.Errorf("pre_tokenizer.type is \"ByteLevel\" with a Unigram model, want another")
@@ -217,6 +218,7 @@ func (u *unigram) readUnknown() int32 {
 	return u.unknownID
 }
 
+// forbid makes tokens ones that no text becomes.
 func (u *unigram) forbid(ids map[int32]bool) {
 	for i := range u.tokens {
 		if ids[u.tokens[i].id] {
@@ -230,6 +232,7 @@ func (u *unigram) forbid(ids map[int32]bool) {
 	}
 }
 
+// clone returns a model whose tokens can be forbidden without a change of u. Both have one trie.
 func (u *unigram) clone() subwordModel {
 	out := *u
 	out.tokens = slices.Clone(u.tokens)

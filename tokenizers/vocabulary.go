@@ -114,6 +114,8 @@ func (v *vocabulary) EncodeSpecial(text string) ([]int32, error) {
 	return v.encode(text, []byteRange{{0, len(text)}})
 }
 
+// encodeParts encodes the parts as one text, so that words go across their borders. Special tokens
+// are found only where parts allow them.
 func (v *vocabulary) encodeParts(parts []Part) ([]int32, error) {
 	var all strings.Builder
 	var special []byteRange

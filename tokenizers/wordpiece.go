@@ -59,6 +59,7 @@ func (w *wordPieceModel) divideWord(word string) (pieces []string) {
 	return pieces
 }
 
+// appendIDs adds the ids of a word, all of which is unknown if a piece of it has no token.
 func (w *wordPieceModel) appendIDs(ids []int32, word string, _ *scratch) ([]int32, error) {
 	pieces := w.divideWord(word)
 	if pieces == nil && w.readsUnknown {
@@ -90,6 +91,7 @@ func readWordPiece(model object) (*wordPieceModel, error) {
 	return w, nil
 }
 
+// setVocabulary keeps the ids of tokens.
 func (w *wordPieceModel) setVocabulary(_ object, vocab map[string]int64, bytes bool) error {
 	if bytes {
 		return fmt.Errorf("pre_tokenizer.type is \"ByteLevel\" with a WordPiece model, want another")
@@ -118,6 +120,7 @@ func (w *wordPieceModel) readUnknown() int32 {
 	return w.unknownID
 }
 
+// clone returns a model whose tokens can be forbidden without a change of w.
 func (w *wordPieceModel) clone() subwordModel {
 	out := *w
 	out.ids = maps.Clone(w.ids)

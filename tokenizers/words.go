@@ -248,6 +248,7 @@ func (w *wordList) splitSMILES(text string) ([]string, error) {
 	return out, nil
 }
 
+// appendIDs adds the ids of a word's parts, residues or symbols.
 func (w *wordList) appendIDs(ids []int32, word string, _ *scratch) ([]int32, error) {
 	parts, err := w.split(w, word)
 	for _, p := range parts {
@@ -276,6 +277,7 @@ func (w *wordList) readUnknown() int32 {
 	return w.unknownID
 }
 
+// clone returns a model whose tokens can be forbidden without a change of w.
 func (w *wordList) clone() subwordModel {
 	out := *w
 	out.ids = maps.Clone(w.ids)

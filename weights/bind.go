@@ -63,6 +63,7 @@ type BindError struct {
 	Mismatched []Mismatch // the network's names
 }
 
+// Error lists the names of all tensors that do not fit, in one line.
 func (e *BindError) Error() string {
 	var parts []string
 	if n := len(e.Missing); n > 0 {
@@ -81,6 +82,7 @@ func (e *BindError) Error() string {
 	return "weights do not fit the network: " + strings.Join(parts, "; ")
 }
 
+// quoteAll returns the names in quotes, with commas between them.
 func quoteAll(names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {
@@ -129,6 +131,7 @@ func Bind(root any, set *Set, o BindOptions) error {
 // EachParam calls f with the Params of root and their names, as Bind finds them.
 func EachParam(root any, f func(p *Param, name string)) { walkParams(root, nil, f) }
 
+// walkParams calls visit for each Param below root, with its tensor's name.
 func walkParams(root any, names map[string]string, visit func(p *Param, name string)) {
 	v := reflect.ValueOf(root)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -159,6 +162,8 @@ type walker struct {
 	visit func(p *Param, name string)
 }
 
+// walk visits the parameters in v. What v itself is called is name; its elements have their index
+// or key behind that. A nil pointer is a part that the network does not have.
 func (w walker) walk(v reflect.Value, name string) {
 	switch {
 	case v.Type() == paramType:
@@ -205,6 +210,7 @@ func (w walker) walkFields(v reflect.Value, name string) {
 	}
 }
 
+// joinNames puts a point between two parts of a name, unless one is empty.
 func joinNames(prefix, name string) string {
 	if prefix == "" || name == "" {
 		return prefix + name

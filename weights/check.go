@@ -260,6 +260,7 @@ func decodeObject(text []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
+// wrongKeys returns the error of a tensor's entry that has other keys than three.
 func wrongKeys(fields map[string]json.RawMessage) error {
 	return fmt.Errorf("keys are %.80q, want dtype, shape and data_offsets",
 		slices.Sorted(maps.Keys(fields)))

@@ -15,6 +15,7 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 }
 
+// unmapFile gives back what mapFile returned.
 func unmapFile(data []byte) error { return unix.Munmap(data) }
 
 // releasePages drops the pages of part, which lies within the mapping, from memory; a later read

@@ -188,6 +188,7 @@ func Parse(data []byte, name string) (*Set, error) {
 	return s, nil
 }
 
+// newSet returns an empty set.
 func newSet() *Set {
 	return &Set{tensors: map[string]*Tensor{}, metadata: map[string]string{}}
 }

@@ -120,6 +120,7 @@ func (s *source) catchFault(f func()) (err error) {
 	return nil
 }
 
+// close unmaps and closes the file, once: several sets may share it.
 func (s *source) close() error {
 	if s.closed.Swap(true) {
 		return nil

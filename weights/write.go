@@ -69,6 +69,7 @@ func WriteFileStreams(name string, tensors []Stream, metadata map[string]string)
 	}))
 }
 
+// streamTensors returns tensors in memory as ones that are streamed.
 func streamTensors(tensors []Tensor) []Stream {
 	streams := make([]Stream, len(tensors))
 	for i, t := range tensors {
@@ -91,6 +92,7 @@ type tensorReader struct {
 	off int // of the next byte
 }
 
+// Read implements io.Reader.
 func (r *tensorReader) Read(p []byte) (int, error) {
 	n := min(len(p), len(r.t.Data)-r.off)
 	if n == 0 {

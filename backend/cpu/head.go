@@ -155,6 +155,7 @@ func (h *headJob) packRows(firstRow, rows int) {
 	h.backend.pool.For((rows+h.weights.kernel.Rows-1)/h.weights.kernel.Rows, h.packFunc)
 }
 
+// packPanel packs the i-th panel of the job's rows for the products with the head.
 func (h *headJob) packPanel(worker, i int) {
 	first := i * h.weights.kernel.Rows
 	n := min(h.weights.kernel.Rows, h.rows-first)

@@ -21,6 +21,8 @@ type multiplier interface {
 // dense is the multiplier of float32, bfloat16 and int8.
 type dense struct{ *gemm.Kernel }
 
+// sizePanel returns how many numbers a packed panel of weights takes: behind quantised ones are the
+// scale and the offset of each column.
 func (k dense) sizePanel(depth int) int {
 	n := k.SizeB(depth)
 	if k.Quantised() {
@@ -35,6 +37,8 @@ func (k dense) pack(a operand, x []float32, ldx, rows, depth int, _ *worker) {
 	k.PackA(a.data, a.scale, x, ldx, rows, depth)
 }
 
+// multiply computes a tile of products. Those of whole numbers become numbers of the layer by the
+// scales of both sides.
 func (k dense) multiply(tile []float32, ldt int, a operand, panel []float32, rows, depth int,
 	_ *worker) {
 	k.Mul(tile, ldt, a.data, panel, rows, k.Lines(depth), false)

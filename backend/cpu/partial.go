@@ -50,4 +50,6 @@ func (p *partial) join(o partial, power float64) {
 // logSum returns the log of the sum of exponentials, NaN or infinite if there is no distribution.
 func (p *partial) logSum() float64 { return float64(p.top) + math.Log(p.sum) }
 
+// isFinite reports whether x is a number: the difference of an infinity or a NaN from itself is
+// NaN.
 func isFinite(x float64) bool { return x-x == 0 }

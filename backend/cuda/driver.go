@@ -24,6 +24,7 @@ type function int
 // symbols are the names of the functions that this package calls.
 var symbols []string
 
+// registerSymbol adds a function to those that are looked up in the driver, and returns its index.
 func registerSymbol(name string) function {
 	symbols = append(symbols, name)
 	return function(len(symbols) - 1)

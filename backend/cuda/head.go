@@ -82,6 +82,7 @@ type head struct {
 	tiles int
 }
 
+// newHead returns a head with the addresses of its weights. The caller holds b.mu.
 func (b *Backend) newHead(h backend.Head) head {
 	return head{
 		weights: h.W.(*matrix),

@@ -243,8 +243,10 @@ func (v *device) memoryInfo() (free, total int, err error) {
 	return int(v.out.a), int(v.out.b), err
 }
 
+// gigabytes returns bytes for an error, in units of 1e9.
 func gigabytes(bytes int) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) }
 
+// isOutOfMemory reports whether a call of the driver failed for want of memory.
 func isOutOfMemory(err error) bool {
 	e, ok := err.(*backend.DeviceError)
 	return ok && e.Code == outOfMemory

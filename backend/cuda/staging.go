@@ -101,6 +101,7 @@ func (f *fence) wait(v *device) error {
 	return v.call(cuEventSynchronize, f.event)
 }
 
+// close destroys the event, if there is one.
 func (f *fence) close(v *device, record func(error)) {
 	if f.event != 0 {
 		record(v.call(cuEventDestroy, f.event))

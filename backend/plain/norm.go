@@ -96,6 +96,8 @@ type moments struct {
 	squares float64 // sum of squared differences from the mean
 }
 
+// add counts a number (Welford 1962, "Note on a method for calculating corrected sums of squares
+// and products"), which loses no digits where the mean is far from 0.
 func (m *moments) add(v float32) {
 	m.n++
 	d := float64(v) - m.average
@@ -136,6 +138,7 @@ func applyActivation(x float64, f backend.Activation) float64 {
 	panic(unknownValue("Activate", f))
 }
 
+// sigmoid returns the logistic function of x.
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // Modulate computes x = x*(1+scale[seq]) + shift[seq].

@@ -127,6 +127,7 @@ var wordList string
 
 var known = knownWords()
 
+// knownWords returns the words of wordList as a set.
 func knownWords() map[string]bool {
 	words := map[string]bool{}
 	for _, word := range strings.Fields(wordList) {

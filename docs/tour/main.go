@@ -99,6 +99,7 @@ func quota(n, steps, free, masked int) int {
 	return open - (free - masked)
 }
 
+// maskedPositions returns the positions that are still masked, ascending.
 func maskedPositions(tokens []int32, mask int32) (masked []int) {
 	for i, t := range tokens {
 		if t == mask {

@@ -572,6 +572,7 @@ func (c *Config) readESMC(f *model.Values, set *weights.Set) {
 // dplm2Vocab is the vocabulary of DPLM-2: 33 tokens of ESM-2, 8192 of structure and 4 more.
 const dplm2Vocab = 8229
 
+// describeSizes returns the sizes that model.Info shows.
 func (c *Config) describeSizes() map[string]int {
 	return map[string]int{
 		"hidden":     c.Hidden,

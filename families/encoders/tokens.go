@@ -62,6 +62,8 @@ func esmcTokenizer(read tokenizers.Tokenizer, source string) (tokenizers.Tokeniz
 	return t, source, err
 }
 
+// esmcTable returns the tokenizer of ESM-C, whose checkpoints have none: that of
+// their authors' program, as a tokenizer.json.
 func esmcTable() (tokenizers.Tokenizer, error) {
 	vocab := map[string]int{}
 	var added []map[string]any

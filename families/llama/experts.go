@@ -242,6 +242,8 @@ func (e *experts) biasParam() *weights.Param {
 	return nil
 }
 
+// packWeights packs the router and the experts. The router stays in float32 whatever the loader's
+// precision: a rounded score would send a token to another expert.
 func (e *experts) packWeights(l *nn.Loader) {
 	router := &nn.Loader{Backend: l.Backend, Precision: backend.F32}
 	e.gate = router.Matrix(&e.Gate, e.cfg.Count)

@@ -68,6 +68,8 @@ func newBert(c Config) *bert {
 	return n
 }
 
+// packWeights packs the bound weights and returns the head. Every token has type 0, so its
+// embedding is added to those of the positions once.
 func (n *bert) packWeights(l *nn.Loader) *nn.Linear {
 	n.words = l.Table(&n.Words)
 	position := l.Floats(&n.Position)
@@ -88,6 +90,7 @@ func (n *bert) packWeights(l *nn.Loader) *nn.Linear {
 
 func (n *bert) resize(backend.Backend, int) {}
 
+// runBlocks leaves the states of ids in work.X, [rows, hidden].
 func (n *bert) runBlocks(ctx context.Context, m *Model, p *model.Pass,
 	ids []int32) (*model.Pass, error) {
 	b := m.b

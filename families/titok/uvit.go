@@ -77,6 +77,7 @@ func newUvit(c Config) *uvit {
 	return n
 }
 
+// packWeights packs the bound weights and returns the head.
 func (n *uvit) packWeights(l *nn.Loader) *nn.Linear {
 	n.b = l.Backend
 	n.words = l.Table(&n.Words)

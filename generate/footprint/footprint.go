@@ -128,6 +128,7 @@ func choosePrecision(need func(backend.Precision) int64, free int64, wanted back
 		strings.Join(sizes, ", "), gigabytes(free), strings.Join(advice, " or "))
 }
 
+// gigabytes returns bytes in units of 1e9.
 func gigabytes(bytes int64) float64 { return float64(bytes) / 1e9 }
 
 // WeightBytes returns a function of the bytes that a set's weights take in a precision: vectors in

@@ -22,6 +22,8 @@ type compiler struct {
 // separators are what is written after an item and after a key.
 type separators struct{ comma, colon string }
 
+// separatorsFor returns what stands between elements and behind keys: with a space, as Python's
+// json.dumps writes it, or without.
 func separatorsFor(compact bool) separators {
 	if compact {
 		return separators{",", ":"}
@@ -29,6 +31,7 @@ func separatorsFor(compact bool) separators {
 	return separators{", ", ": "}
 }
 
+// newCompiler returns a compiler of schemas.
 func newCompiler(budget *grammar.Budget, compact bool) *compiler {
 	return &compiler{
 		separators: separatorsFor(compact),
@@ -91,6 +94,7 @@ type place struct {
 	context string
 }
 
+// newWalker returns a walker that has visited nothing.
 func newWalker(c *compiler, bounds Bounds, sink sink) *walker {
 	return &walker{
 		compiler: c,

@@ -65,6 +65,9 @@ var drafts = map[string]int{
 	"2020-12":  2020,
 }
 
+// newDocument indexes the schemas of a document, follows the references between them, and finds out
+// which are recursive. It loads nothing: a reference out of the document is an error once it is
+// used.
 func newDocument(root any, budget *grammar.Budget) (*document, error) {
 	d := &document{
 		root:      root,

@@ -148,6 +148,7 @@ func negate(e *expr) *expr {
 // maxShapes bounds the alternatives of one schema.
 const maxShapes = 400
 
+// errTooManyShapes returns the error of a schema whose alternatives multiply.
 func errTooManyShapes() error { return fmt.Errorf("one of more than %d alternatives", maxShapes) }
 
 // shapes returns the union of shapes that a schema is.

@@ -20,6 +20,7 @@ type keywordReader struct {
 	err error
 }
 
+// fail keeps the first error: a feature that is not supported.
 func (r *keywordReader) fail(feature string) {
 	if r.err == nil {
 		r.err = r.schema.unsupported(feature)
@@ -100,6 +101,7 @@ func (r *keywordReader) readNumbers(s *shape) bool {
 	return closedPossible && bothPossible
 }
 
+// readTexts reads the keywords of texts into s.
 func (r *keywordReader) readTexts(s *shape) {
 	s.minLength = r.readCount("minLength", 0)
 	s.maxLength = r.readCount("maxLength", -1)

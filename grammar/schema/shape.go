@@ -408,6 +408,8 @@ func (a objects) valueSchema(key string) *expr {
 	return e
 }
 
+// valueSchema returns the schema of a key's value: all of the patterns that the key matches
+// together, and the fallback only if there is none.
 func (r rule) valueSchema(key string) *expr {
 	e := anything
 	matched := false

@@ -71,6 +71,7 @@ type placeCount struct {
 	possible bool // the schema has values
 }
 
+// newCountingSink returns a sink that counts up to limit and builds nothing.
 func newCountingSink(limit int) *countingSink {
 	return &countingSink{limit: limit, counted: map[place]placeCount{}}
 }
@@ -86,6 +87,7 @@ func (s *countingSink) AddState() int32 {
 	return 0
 }
 
+// AddText implements sink. A text has a state for each byte.
 func (s *countingSink) AddText(_ int32, text string) int32 {
 	for i := 0; i < len(text) && !s.full; i++ {
 		s.count(1)

@@ -69,6 +69,8 @@ func decodeValue(d *json.Decoder, depth, pointerSize int) (any, error) {
 	return t, nil
 }
 
+// decodeArray decodes what follows a [. pointerSize is the length of the list's JSON pointer, which
+// each element's makes longer.
 func decodeArray(d *json.Decoder, depth, pointerSize int) (any, error) {
 	list := []any{}
 	for d.More() {

@@ -50,6 +50,7 @@ func (w *writer) writeValue(e *expr, v any) {
 	}
 }
 
+// writeNumber writes a number in the one way in which the automaton reads it.
 func (w *writer) writeNumber(e *expr, v json.Number) {
 	x, ok := parseNumber(v)
 	if !ok {
@@ -71,6 +72,7 @@ func (e *expr) allowsOnlyAsInteger(v json.Number) bool {
 	})
 }
 
+// writeArray writes a list, each element by its own schema.
 func (w *writer) writeArray(s *shape, items []any) {
 	w.out.WriteByte('[')
 	for i, item := range items {
@@ -82,6 +84,8 @@ func (w *writer) writeArray(s *shape, items []any) {
 	w.out.WriteByte(']')
 }
 
+// writeObject writes an object. Its keys are in the order of the schema, the only one that the
+// automaton reads, and then those that the schema does not name.
 func (w *writer) writeObject(s *shape, o *object) {
 	var keys []string
 	written := map[string]bool{}
@@ -156,6 +160,7 @@ func (s *shape) allows(v any) bool {
 	return false
 }
 
+// allowsArray reports whether the rules allow a list.
 func (a *arrays) allowsArray(items []any) bool {
 	if len(items) < a.minItems || a.maxItems >= 0 && len(items) > a.maxItems {
 		return false
@@ -168,6 +173,7 @@ func (a *arrays) allowsArray(items []any) bool {
 	return true
 }
 
+// allowsObject reports whether the rules allow an object.
 func (a *objects) allowsObject(o *object) bool {
 	if len(o.keys) < a.minKeys || a.maxKeys >= 0 && len(o.keys) > a.maxKeys {
 		return false

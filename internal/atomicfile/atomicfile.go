@@ -30,6 +30,8 @@ func WritePrivate(name string, write func(io.Writer) error) error {
 	return writeMode(name, 0o600, write)
 }
 
+// writeMode writes a file of a mode by write. If that fails, the file under the name stays as it
+// was.
 func writeMode(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := createMode(name, mode)
 	if err != nil {
@@ -70,6 +72,8 @@ type File struct {
 // than a regular file has that name.
 func Create(name string) (*File, error) { return createMode(name, 0o666) }
 
+// createMode creates the hidden file beside name, which Commit renames. It removes those that
+// processes left behind which did not get so far.
 func createMode(name string, mode fs.FileMode) (*File, error) {
 	if err := Check(name); err != nil {
 		return nil, err

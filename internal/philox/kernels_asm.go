@@ -4,6 +4,8 @@ package philox
 
 import "unmask/internal/simd"
 
+// fill fills words with the blocks from a counter on. The rest that no whole lot has is computed in
+// a lot of its own, of which the first blocks are taken.
 func (b *Blocks) fill(words [][4]uint32, counter uint32) {
 	if b.isa == simd.Generic {
 		b.shared.fill(words, counter)

@@ -26,6 +26,8 @@ type clip struct {
 	perMillisecond float64
 }
 
+// newClip returns a clip with the running sums of squares, so that the loudness of any part is a
+// difference.
 func newClip(x []int32, rate int) *clip {
 	c := &clip{x: x, squares: make([]int64, len(x)+1), perMillisecond: float64(rate) / 1000}
 	for i, v := range x {

@@ -59,6 +59,7 @@ type pcm struct {
 	bytes []byte // memory of one call
 }
 
+// Write writes samples of -1 to 1 as numbers of 16 bits.
 func (p *pcm) Write(x []float32) error {
 	p.bytes = p.bytes[:0]
 	for _, v := range x {
@@ -104,6 +105,8 @@ func (f *wav) Write(x []float32) error {
 	return f.pcm.Write(x)
 }
 
+// Close corrects the header where the number of samples was not known before, if the file can be
+// written at a place.
 func (f *wav) Close() error {
 	if file, ok := f.w.(io.WriterAt); ok && f.written != f.samples {
 		_, err := file.WriteAt(f.header(f.written), 0)
@@ -121,6 +124,7 @@ type flacFile struct {
 // flacBlock is the samples of a frame of FLAC.
 const flacBlock = 4096
 
+// newFLAC begins a FLAC file. Its header is completed at the end if w can be written at a place.
 func newFLAC(w io.Writer, rate, samples int) (*flacFile, error) {
 	info := &meta.StreamInfo{
 		BlockSizeMin:  flacBlock,
@@ -157,6 +161,7 @@ func (s *seeker) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
+// Write writes on, or at the place that Seek went to.
 func (s *seeker) Write(p []byte) (int, error) {
 	if s.offset < 0 {
 		return s.onlyWriter.Write(p)
@@ -166,6 +171,7 @@ func (s *seeker) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Write collects samples and writes each full frame.
 func (f *flacFile) Write(x []float32) error {
 	for _, v := range x {
 		f.pending = append(f.pending, int32(toInt16(v)))
@@ -178,6 +184,8 @@ func (f *flacFile) Write(x []float32) error {
 	return nil
 }
 
+// flush writes the samples that are pending as a frame, which may be shorter than the others if it
+// is the last.
 func (f *flacFile) flush() error {
 	n := len(f.pending)
 	if n == 0 {
@@ -197,6 +205,7 @@ func (f *flacFile) flush() error {
 	return err
 }
 
+// Close writes the last frame and the header.
 func (f *flacFile) Close() error {
 	if err := f.flush(); err != nil {
 		return err

@@ -104,6 +104,7 @@ func (e *exporter) plainStreams(whole *unmask.Model, b *model.Batch) ([]weights.
 	return streams, nil
 }
 
+// tensorStream returns a tensor in memory as one that is streamed.
 func tensorStream(t weights.Tensor) weights.Stream {
 	return weights.Stream{
 		Name:  t.Name,
@@ -113,6 +114,7 @@ func tensorStream(t weights.Tensor) weights.Stream {
 	}
 }
 
+// opener returns the function that opens r, once.
 func opener(r io.Reader) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(r), nil }
 }

@@ -45,6 +45,8 @@ func checkPictures(ctx context.Context, x experiments.Network, dir string, files
 	return nil
 }
 
+// checkPicture returns an error for a file that is no picture or, where the network wants one size,
+// has another.
 func checkPicture(x experiments.Network, name string) error {
 	p, err := images.Read(name)
 	if err != nil {

@@ -70,6 +70,7 @@ func neighbourRadii(ctx context.Context, set [][]float32, k int) ([]float64, err
 	return radius, nil
 }
 
+// shareOfTrue returns the share of true elements.
 func shareOfTrue(list []bool) float64 {
 	n := 0
 	for _, b := range list {
@@ -125,6 +126,7 @@ type featureBlock struct {
 	norms []float64
 }
 
+// newFeatureBlock returns a block with room for `tile` rows of the features' width.
 func newFeatureBlock(features [][]float32) *featureBlock {
 	width := len(features[0])
 	return &featureBlock{rows: blas64.General{

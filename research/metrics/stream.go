@@ -58,6 +58,7 @@ func EachFeature(ctx context.Context, x Extractor, files []string,
 	return ctx.Err()
 }
 
+// readGroup reads pictures up to the first that cannot be read.
 func readGroup(names []string) (g imageGroup) {
 	for _, name := range names {
 		p, err := images.Read(name)

@@ -131,6 +131,8 @@ type variation struct {
 	sum []float64 // [varInner] of their weights
 }
 
+// newVariation returns the variation of marginals p [positions, tokens], with the weights
+// p^(1/alpha) of each token and the moments of each position.
 func newVariation(p [][]float64, k int, alpha float64) *variation {
 	n := len(p)
 	v := &variation{

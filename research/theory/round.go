@@ -155,6 +155,7 @@ type constantMarginals struct {
 	dense model.Dense
 }
 
+// newConstantMarginals returns marginals p [positions, tokens] that stay the same whatever is open.
 func newConstantMarginals(p [][]float64) *constantMarginals {
 	c := &constantMarginals{spec: model.Spec{
 		Shape:    []int{len(p)},

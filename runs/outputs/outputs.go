@@ -106,6 +106,9 @@ func MakeSamples(ctx context.Context, j *Job, spans []runs.Span, out Output, h H
 	return cmp.Or(putErr, makeErr)
 }
 
+// makeSamples makes the samples of spans and calls put with those that are finished, after each
+// step that finishes some. When the user asks to stop, it calls put with the unfinished ones too,
+// and the error is a *Stopped.
 func (j *Job) makeSamples(ctx context.Context, spans []runs.Span, put func([]Sample) error,
 	h Hooks) error {
 	var openings traces.Openings

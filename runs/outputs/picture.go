@@ -121,6 +121,8 @@ func OpenPictures(j *Job, o PictureOptions) (*Pictures, error) {
 	return j.openPictures(o, []runs.Span{{N: j.Run.N}}, nil)
 }
 
+// openPictures begins the output of the pictures that are missing: a folder, a function that takes
+// them, or one sheet with all of them.
 func (j *Job) openPictures(o PictureOptions, missing []runs.Span, putFile PutFunc) (*Pictures,
 	error) {
 	width, height, err := j.Model.Pictures.Size()

@@ -48,6 +48,9 @@ type reading struct {
 	refined []int32 // rows of the partial pass: of the first and the last sequence
 }
 
+// newReading returns the check of three sequences: of their full length, half of it and almost all
+// of it, if the model takes sequences of several lengths. Rows are refined in the first and the
+// third.
 func newReading(m model.Refiner, tokens []int32, n, columns int, refined []int) *reading {
 	r := &reading{m: m, tokens: tokens[:3*n], n: n, columns: columns, lengths: []int{n, n, n}}
 	if m.Spec().Ragged {

@@ -190,6 +190,7 @@ func drawOverride(t *rapid.T, r *unmask.Request, name string, values ...string) 
 	}
 }
 
+// drawOne draws one of some values.
 func drawOne[T any](t *rapid.T, name string, values ...T) T {
 	return rapid.SampledFrom(values).Draw(t, name)
 }

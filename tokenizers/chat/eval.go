@@ -44,6 +44,7 @@ type arguments struct {
 	named      []expr
 }
 
+// evaluate returns the values of arguments, those by place and those by name.
 func (a arguments) evaluate(r *run, s *scope) ([]any, *dict) {
 	named := newDict()
 	args := r.evalAll(a.positional, s)
@@ -77,6 +78,7 @@ func (r *run) eval(x expr, s *scope) any {
 	return x.evaluate(r, s)
 }
 
+// evalAll returns the values of expressions, in order.
 func (r *run) evalAll(list []expr, s *scope) []any {
 	out := make([]any, len(list))
 	for i, x := range list {
@@ -85,6 +87,7 @@ func (r *run) evalAll(list []expr, s *scope) []any {
 	return out
 }
 
+// call calls a value, which is an error unless it is a function.
 func (r *run) call(f any, args []any, named *dict) any {
 	switch f := f.(type) {
 	case *function:
@@ -202,6 +205,8 @@ func boundedProduct(a, b int64) int {
 	return int(a * b)
 }
 
+// repeatText returns Python's t * n. The bytes are counted before they are made, because a short
+// template can ask for any number.
 func (r *run) repeatText(t text, n int64) text {
 	r.countMade(boundedProduct(int64(len(t.s)), n))
 	b := builder{run: r}
@@ -257,6 +262,7 @@ func wholeArithmetic(op string, a, b int64) any {
 	return result.Int64()
 }
 
+// floatArithmetic returns the result of an operator of which one side is not a whole number.
 func floatArithmetic(op string, a, b float64) any {
 	if b == 0 && (op == "/" || op == "//" || op == "%") {
 		fail("division by zero")

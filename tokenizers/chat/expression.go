@@ -257,6 +257,7 @@ func (p *parser) parseItems(end string) (list []expr) {
 	return list
 }
 
+// parseDict reads a dictionary behind its {.
 func (p *parser) parseDict() expr {
 	var keys, values []expr
 	p.parseListed("}", func() {
@@ -398,6 +399,7 @@ func (p *parser) parseFilter(x expr) expr {
 	})
 }
 
+// expectDottedName reads a name such as that of a test or filter of an extension.
 func (p *parser) expectDottedName() string {
 	s := p.expectName()
 	for p.accept(operatorToken, ".") {

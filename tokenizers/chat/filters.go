@@ -129,6 +129,7 @@ func filterJSON(r *run, v any, args []any, named *dict) any {
 	return w.out.text()
 }
 
+// filterTrim removes white space, or the given characters, from both ends.
 func filterTrim(r *run, v any, args []any, named *dict) any {
 	checkNamedArgs(named, "trim", "chars")
 	in := isSpace
@@ -170,6 +171,7 @@ func filterJoin(r *run, v any, args []any, named *dict) any {
 	return r.join(sep, parts)
 }
 
+// filterList makes a list of a text's characters, a dict's keys or another sequence.
 func filterList(r *run, v any, args []any, named *dict) any {
 	return r.newList(slices.Clone(r.iterate(v)))
 }
@@ -274,6 +276,8 @@ func selectItems(r *run, v any, args []any, name string) any {
 	return out
 }
 
+// filterDefault replaces a value that is not defined and, if `boolean` is true, one that counts as
+// false.
 func filterDefault(r *run, v any, args []any, named *dict) any {
 	checkNamedArgs(named, "default", "default_value", "boolean")
 	otherwise, ok := argument(args, 0, named, "default_value")
@@ -289,6 +293,7 @@ func filterDefault(r *run, v any, args []any, named *dict) any {
 	return v
 }
 
+// filterFirst returns the first item. A generator is then without it, as in Python.
 func filterFirst(r *run, v any, args []any, named *dict) any {
 	if l, ok := v.(*list); ok && l.isGenerator && len(l.items) > 0 { // what follows can be read later
 		item := l.items[0]
@@ -301,6 +306,7 @@ func filterFirst(r *run, v any, args []any, named *dict) any {
 	return undefined{"the first item of an empty sequence"}
 }
 
+// filterLast returns the last item.
 func filterLast(r *run, v any, args []any, named *dict) any {
 	if l, ok := v.(*list); ok && l.isGenerator {
 		fail("a generator is not reversible")
@@ -311,6 +317,7 @@ func filterLast(r *run, v any, args []any, named *dict) any {
 	return undefined{"the last item of an empty sequence"}
 }
 
+// filterReverse returns a text backwards, or a generator of the items from the last to the first.
 func filterReverse(r *run, v any, args []any, named *dict) any {
 	items := slices.Clone(r.iterate(v))
 	slices.Reverse(items)

@@ -122,12 +122,14 @@ func findTag(text string) int {
 	}
 }
 
+// addText adds text between tags. An empty one is no token.
 func (l *lexer) addText(text string) {
 	if text != "" {
 		l.addToken(textToken, text)
 	}
 }
 
+// readComment passes over a comment, which removes the white space around it as a block does.
 func (l *lexer) readComment() {
 	end := strings.Index(l.src[l.pos:], "#}")
 	if end < 0 {
@@ -235,6 +237,8 @@ func (l *lexer) readToken(unread string) token {
 	return token{}
 }
 
+// unescapeString returns what a string's escapes stand for in Python. An unknown one stays with its
+// backslash.
 func (l *lexer) unescapeString(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -105,6 +105,7 @@ func (m *Model) findAnswerEnd() {
 	}
 }
 
+// addEndToken adds a token that ends answers, once; -1 is none.
 func (m *Model) addEndToken(id int32) {
 	if id >= 0 && !slices.Contains(m.endTokens, id) {
 		m.endTokens = append(m.endTokens, id)

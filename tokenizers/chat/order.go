@@ -30,6 +30,7 @@ func (r *run) attributeArg(args []any, i int, named *dict) func(any) any {
 	return func(v any) any { return v }
 }
 
+// filterUnique leaves out items that compare like an earlier one.
 func filterUnique(r *run, v any, args []any, named *dict) any {
 	checkNamedArgs(named, "unique", "case_sensitive", "attribute")
 	key := r.sortKeyOf(args, 0, 1, named)
@@ -85,6 +86,7 @@ func filterDictsort(r *run, v any, args []any, named *dict) any {
 		func(v any) any { return key(v.(*list).items[part]) })
 }
 
+// filterSort sorts items, those that compare alike in their order.
 func filterSort(r *run, v any, args []any, named *dict) any {
 	checkNamedArgs(named, "sort", "reverse", "case_sensitive", "attribute")
 	a, _ := argument(args, 2, named, "attribute")

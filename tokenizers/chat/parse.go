@@ -25,6 +25,8 @@ type parser struct {
 
 func (p *parser) peek() token { return p.tokens[0] }
 
+// next returns the next token and passes over it. The last one stays, so that there always is a
+// next.
 func (p *parser) next() token {
 	t := p.tokens[0]
 	if t.kind != endToken {
@@ -53,6 +55,7 @@ func (p *parser) expect(k tokenKind, text string) {
 	}
 }
 
+// expectName passes over a name and returns it.
 func (p *parser) expectName() string {
 	t := p.next()
 	if t.kind != nameToken {

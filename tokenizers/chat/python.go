@@ -50,6 +50,7 @@ type writer struct {
 	keySeparator  text
 }
 
+// newWriter returns a writer of Python's repr.
 func newWriter(r *run) writer {
 	return writer{
 		run:           r,
@@ -59,6 +60,7 @@ func newWriter(r *run) writer {
 	}
 }
 
+// write writes a value; level is how many lists and dictionaries it is in, which indents it.
 func (w *writer) write(v any, level int) {
 	defer w.run.nest()()
 	word := func(repr, json string) {
@@ -110,6 +112,8 @@ func (w *writer) writeOther(v any, level int) {
 	}
 }
 
+// writeList writes a list, a tuple, or a view by its name, as Python's repr does. In JSON lists and
+// tuples are the same.
 func (w *writer) writeList(l *list, level int) {
 	open := "["
 	end := "]"
@@ -135,6 +139,7 @@ func (w *writer) writeList(l *list, level int) {
 	w.writeItems(open, end, len(l.items), level, func(i int) { w.write(l.items[i], level+1) })
 }
 
+// writeDict writes a dictionary, in the order of its keys or sorted by them.
 func (w *writer) writeDict(d *dict, level int) {
 	order := make([]int, len(d.keys))
 	for i := range order {
@@ -283,6 +288,7 @@ func (r *run) writeJSONText(b *builder, t text, ascii bool) {
 	b.addString(`"`, false)
 }
 
+// escapeJSON returns the escape of a character, two of them for one beyond 16 bits.
 func escapeJSON(c rune) string {
 	if i := strings.IndexRune("\n\r\t\b\f", c); i >= 0 {
 		return `\` + "nrtbf"[i:i+1]

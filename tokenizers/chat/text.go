@@ -87,6 +87,7 @@ type builder struct {
 	run  *run
 }
 
+// add adds t with the marks of what came from the conversation.
 func (b *builder) add(t text) {
 	b.run.countMade(len(t.s))
 	start := b.s.Len()

@@ -34,6 +34,7 @@ type dict struct {
 	index  map[any]int // by hashKey
 }
 
+// newDict returns an empty dictionary.
 func newDict() *dict { return &dict{index: map[any]int{}} }
 
 // hashKey returns the map key for a key; equal keys give equal ones, such as 1, 1.0 and True.
@@ -64,6 +65,7 @@ func hashKey(key any) any {
 	return nil
 }
 
+// get returns the value of a key, by Python's equality: 1, 1.0 and True are one key.
 func (d *dict) get(key any) (any, bool) {
 	i, ok := d.index[hashKey(key)]
 	if !ok {
@@ -72,6 +74,7 @@ func (d *dict) get(key any) (any, bool) {
 	return d.values[i], true
 }
 
+// set sets the value of a key. A new one is the last, and a known one keeps its place.
 func (d *dict) set(key, value any) {
 	k := hashKey(key)
 	if i, ok := d.index[k]; ok {
@@ -96,6 +99,8 @@ type function struct {
 // of many small steps can fail, and errors that all of them pass up would hide what they compute.
 type failure struct{ message string }
 
+// fail ends the rendering or parsing with an error, which the package's functions recover and
+// return.
 func fail(format string, args ...any) {
 	panic(failure{oneLine(fmt.Sprintf(format, args...))})
 }

@@ -84,6 +84,7 @@ func main() {
 	}))
 }
 
+// exitOnError ends the program where something failed.
 func exitOnError(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "makemodel:", err)

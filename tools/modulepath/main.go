@@ -122,6 +122,8 @@ type rewriter struct {
 	moduleLine *regexp.Regexp
 }
 
+// newRewriter returns what replaces the path of the module: in imports and quoted names of its
+// packages, in imports of its root, and in go.mod.
 func newRewriter(oldPath, newPath string, folders []string) *rewriter {
 	old := regexp.QuoteMeta(oldPath)
 	return &rewriter{

@@ -321,6 +321,8 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 	return config, set, nil
 }
 
+// readModel returns the config.json and the tensors that the authors' format has in place of the
+// file's.
 func (f *File) readModel() (config []byte, set *weights.Set, err error) {
 	arch, err := f.Text(architectureKey)
 	if err != nil {

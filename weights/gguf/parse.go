@@ -148,6 +148,7 @@ type tensorInfo struct {
 	bytes  uint64
 }
 
+// read reads one entry of the list of tensors. An error of what follows the name quotes the name.
 func (t *tensorInfo) read(r *reader) {
 	t.name = string(r.readText("the name", MaxName))
 	if r.err != nil {
@@ -260,6 +261,8 @@ func (r *reader) takeBytes(n uint64, what string) []byte {
 	return b
 }
 
+// readUint32 reads a number, little-endian; what it is stands in the error of a file that is cut
+// off.
 func (r *reader) readUint32(what string) uint32 {
 	if b := r.takeBytes(4, what); b != nil {
 		return binary.LittleEndian.Uint32(b)
@@ -267,6 +270,7 @@ func (r *reader) readUint32(what string) uint32 {
 	return 0
 }
 
+// readUint64 is readUint32 for 8 bytes.
 func (r *reader) readUint64(what string) uint64 {
 	if b := r.takeBytes(8, what); b != nil {
 		return binary.LittleEndian.Uint64(b)

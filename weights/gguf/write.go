@@ -159,6 +159,7 @@ type countingWriter struct {
 	written uint64
 }
 
+// Write writes p and counts what was written.
 func (c *countingWriter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.written += uint64(n)

@@ -77,6 +77,8 @@ func (c *Client) refPath(repo, revision string) string {
 	return filepath.Join(c.Cache, cacheFolder(repo), "refs", filepath.FromSlash(revision))
 }
 
+// readRef returns the commit that a branch or a tag had when it was last pulled. The error of one
+// that was not wraps fs.ErrNotExist.
 func (c *Client) readRef(repo, revision string) (commit string, err error) {
 	name := c.refPath(repo, revision)
 	data, err := os.ReadFile(name)

@@ -116,6 +116,7 @@ func firstEnv(names ...string) string {
 	return ""
 }
 
+// isTrue reads a variable as huggingface_hub does.
 func isTrue(v string) bool {
 	switch strings.ToUpper(v) {
 	case "1", "ON", "YES", "TRUE":

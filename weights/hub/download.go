@@ -48,6 +48,8 @@ func (c *Client) fetchFile(ctx context.Context, repo, commit, file string,
 	return nil
 }
 
+// fetchMissing fetches a file that the snapshot lacks. Its blob may be there already, from another
+// commit or another name.
 func (c *Client) fetchMissing(ctx context.Context, repo, commit, file string,
 	progress func(Progress)) error {
 	statCtx, quick, stop := c.limitRequests(ctx, false)

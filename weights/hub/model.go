@@ -194,6 +194,7 @@ func isCheckpoint(files []string, folder string) bool {
 		slices.ContainsFunc(files, isCheckpointFile)
 }
 
+// isCheckpointFile reports whether a file has the name of a checkpoint of PyTorch.
 func isCheckpointFile(name string) bool {
 	return slices.ContainsFunc(weights.CheckpointPatterns, func(pattern string) bool {
 		ok, _ := path.Match(pattern, name) // its only error is a pattern that is none

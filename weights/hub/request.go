@@ -30,6 +30,8 @@ type tokenTransport struct {
 	token    string
 }
 
+// RoundTrip sends the token to the Hub's own host alone: a redirect to another must not carry it
+// there.
 func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.token != "" && sameHost(r.URL, t.endpoint) {
 		r = r.Clone(r.Context())
@@ -38,6 +40,7 @@ func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(r)
 }
 
+// sameHost reports whether two addresses have one scheme, host and port.
 func sameHost(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
 }

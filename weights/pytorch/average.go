@@ -411,6 +411,7 @@ func listWrappers(tensors []*Tensor) []string {
 	return wrappers
 }
 
+// sameKeys reports whether two maps have tensors of the same names.
 func sameKeys(a, b map[string]*Tensor) bool {
 	for name := range a {
 		if b[name] == nil {

@@ -218,6 +218,7 @@ func (m *machine) readUint(n uint64) (v uint64) {
 // readSized reads a length of n bytes, then that many bytes.
 func (m *machine) readSized(n uint64) []byte { return m.takeBytes(m.readUint(n)) }
 
+// readLine reads an argument that ends with its line.
 func (m *machine) readLine() string {
 	i := bytes.IndexByte(m.program[m.pos:], '\n')
 	if i < 0 {

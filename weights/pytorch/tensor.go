@@ -101,6 +101,9 @@ func buildTensor(minArgs int) func(args *tuple) (any, error) {
 	return func(args *tuple) (any, error) { return buildView(args, minArgs) }
 }
 
+// buildView returns the tensor of the arguments of torch._utils._rebuild_tensor and its variants:
+// storage, offset, shape and stride. With 7 arguments at least, the last of these is the type of
+// elements. A tensor of a class of its own is an Object.
 func buildView(args *tuple, minArgs int) (any, error) {
 	if len(args.items) < minArgs || len(args.items) > 8 {
 		return nil, fmt.Errorf("%d arguments, want %d to 8", len(args.items), minArgs)

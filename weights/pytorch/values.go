@@ -41,6 +41,7 @@ type (
 	}
 )
 
+// newDict returns an empty dictionary.
 func newDict() *dict { return &dict{index: map[any]int{}} }
 
 // set replaces the value of a key, as Python does.
@@ -57,6 +58,7 @@ func (d *dict) set(key, value any) {
 	d.values = append(d.values, value)
 }
 
+// get returns the value of a key that is a text.
 func (d *dict) get(key string) (any, bool) {
 	i, ok := d.index[key]
 	if !ok {
@@ -100,6 +102,7 @@ var dangerousModules = nameSet(`
 	imp io marshal multiprocessing nt operator os pdb pickle pip pkgutil platform popen2 posix pty pydoc runpy
 	shutil signal site socket ssl subprocess sys tempfile threading timeit types urllib webbrowser zipimport`)
 
+// nameSet returns the words of list as a set.
 func nameSet(list string) map[string]bool {
 	s := map[string]bool{}
 	for _, name := range strings.Fields(list) {

@@ -233,6 +233,8 @@ func (rec *record) read(limit int64) ([]byte, error) {
 	return b, nil
 }
 
+// verifyCRC compares the CRC of the record's bytes with that of the archive, unless the archive has
+// none.
 func (rec *record) verifyCRC() error {
 	if rec.unchecked {
 		return nil

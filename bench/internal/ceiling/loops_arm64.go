@@ -19,6 +19,7 @@ func loops(l simd.Level) (f32, bf16, int8s Loop) {
 	return f32, f32, int8s
 }
 
+// readMemory reads all of x with the widest loads that the loop has, and does nothing with it.
 func readMemory(l simd.Level, x []float32) {
 	if n := len(x) / 64; n > 0 && l.ISA != simd.Generic {
 		readNEON(&x[0], n)

@@ -17,6 +17,8 @@ type resBlock struct {
 	Shortcut picture.Conv      `weight:"nin_shortcut"`
 }
 
+// newResBlock returns a residual block without weights. Where the widths differ it has a shortcut,
+// which reads the block's output and not its input, as in the authors' program.
 func newResBlock(in, out int) *resBlock {
 	r := &resBlock{
 		Norm1: picture.NewGroupNorm(in),

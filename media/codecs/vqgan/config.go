@@ -66,6 +66,7 @@ func (c Config) Side() int { return c.Grid << (len(c.ChMult) - 1) }
 // levelChannels returns the channels of a level.
 func (c Config) levelChannels(level int) int { return c.Ch * c.ChMult[level] }
 
+// checkValues returns an error that names the first value of config.json that no network has.
 func (c Config) checkValues() error {
 	for _, s := range []struct {
 		name  string

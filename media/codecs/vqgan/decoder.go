@@ -22,6 +22,8 @@ type decoder struct {
 	ConvOut picture.Conv      `weight:"conv_out"`
 }
 
+// newDecoder returns the decoder without weights. Its levels go from the deepest, which has the
+// most channels, to that of the pixels; Up has them in the order of the config.
 func newDecoder(c Config) decoder {
 	top := c.levelChannels(len(c.ChMult) - 1)
 	d := decoder{

@@ -89,6 +89,7 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 	return m, src.Set.ReleaseAll()
 }
 
+// loadModel loads a GPT-2, alone or as the trunk of a language model (GPT2LMHeadModel).
 func loadModel(src *model.Source, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
 	set, err := src.Set.Rebase(anchor, "", "transformer.")
@@ -122,6 +123,8 @@ func loadModel(src *model.Source, o model.Options) (_ *Model, err error) {
 	return m, nil
 }
 
+// loadWeights packs the bound weights. The head, which is the table of tokens again, stays in
+// float32: perplexities are compared in hundredths.
 func (m *Model) loadWeights(o model.Options) error {
 	m.device = o.Backend
 	m.layer.BF16 = o.Precision != backend.F32
@@ -206,6 +209,7 @@ type conv1D struct {
 	b *tensor.Dense
 }
 
+// newConv1D returns a layer without weights.
 func newConv1D(in, out int) conv1D {
 	return conv1D{Weight: weights.Param{Shape: []int{in, out}}, Bias: weights.Param{Shape: []int{out}}}
 }

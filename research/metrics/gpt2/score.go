@@ -101,6 +101,8 @@ type targetRows struct {
 	places  [][2]int   // sequence and position of the target, for errors
 }
 
+// add adds the row whose logits say how probable target is; the negative log-probability goes to
+// result.
 func (s *targetRows) add(row int, target int32, result *float64, sequence, position int) {
 	s.rows = append(s.rows, int32(row))
 	s.targets = append(s.targets, target)

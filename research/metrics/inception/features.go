@@ -98,6 +98,9 @@ type samplePoint struct {
 	weight float32
 }
 
+// sampleAxis returns the two pixels of n that each pixel of the input lies between along one axis,
+// and how far it is from the first. Pixel i lies at i*n/inputSide, without half pixels, as in
+// TensorFlow 1.
 func sampleAxis(n int) [inputSide]samplePoint {
 	var taps [inputSide]samplePoint
 	scale := float32(float64(n) / inputSide)

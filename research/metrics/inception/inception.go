@@ -68,6 +68,7 @@ type block struct {
 // chain returns a branch of layers.
 func chain(layers ...layer) branch { return branch{layers: layers} }
 
+// pointwise is a convolution of single pixels.
 func pointwise(name string, out int) layer {
 	return layer{
 		name:   name,
@@ -76,6 +77,8 @@ func pointwise(name string, out int) layer {
 		width:  1,
 	}
 }
+
+// wide7 is a convolution of 7 pixels in a row.
 func wide7(name string, out int) layer {
 	return layer{
 		name:   name,
@@ -84,6 +87,8 @@ func wide7(name string, out int) layer {
 		width:  7,
 	}
 }
+
+// tall7 is a convolution of 7 pixels in a column.
 func tall7(name string, out int) layer {
 	return layer{
 		name:   name,
@@ -103,6 +108,8 @@ func halving(name string, out int) layer {
 	return layer{name: name, out: out, height: 3, width: 3, stride: 2, noPadding: true}
 }
 
+// blockA has branches with windows of 1, of 5, and of 3 twice, and one of means, of `pooled`
+// channels.
 func blockA(name string, pooled int) block {
 	return block{name: name, branches: []branch{
 		chain(pointwise("branch1x1", 64)),
@@ -112,6 +119,8 @@ func blockA(name string, pooled int) block {
 		{pool: mean, layers: []layer{pointwise("branch_pool", pooled)}}}}
 }
 
+// blockC has windows of 7 x 7 pixels, once and twice, each as a row and a column: 14 weights in
+// place of 49.
 func blockC(name string, mid int) block {
 	return block{name: name, branches: []branch{
 		chain(pointwise("branch1x1", 192)),
@@ -122,6 +131,7 @@ func blockC(name string, mid int) block {
 		{pool: mean, layers: []layer{pointwise("branch_pool", 192)}}}}
 }
 
+// blockE has two branches that end in a row and a column of 3 pixels side by side.
 func blockE(name string, pool pooling) block {
 	return block{name: name, branches: []branch{
 		chain(pointwise("branch1x1", 320)),

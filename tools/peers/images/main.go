@@ -29,6 +29,7 @@ func main() {
 	}
 }
 
+// run measures calls of a step or of a decoder, and prints the processor's seconds of each as JSON.
 func run(args []string) error {
 	if len(args) != 4 {
 		return errors.New("want step or decode, DIR, CALLS and BATCH")

@@ -121,6 +121,7 @@ func main() {
 	}
 }
 
+// run measures replies with each of the loops, at each share of positions that are sure.
 func (o *options) run() error {
 	published, ok := families[o.like]
 	if !ok {
@@ -188,6 +189,7 @@ func (o *options) measureFastest(m model.Denoiser, l loop, share float64) (faste
 	return fastest, nil
 }
 
+// printCost prints what a reply costs, as a line of a table or of JSON.
 func (o *options) printCost(text string, share float64, l loop, c cost) error {
 	if o.lines {
 		return json.NewEncoder(os.Stdout).Encode(map[string]any{

@@ -91,6 +91,8 @@ type vocabulary struct {
 	endToken int32
 }
 
+// readVocabulary reads a tokenizer.json that has a token for every byte, so that any text can be
+// written token by token.
 func readVocabulary(name string) (*vocabulary, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {

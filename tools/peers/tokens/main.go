@@ -42,6 +42,8 @@ func main() {
 	}
 }
 
+// run answers requests, one a line: a file of a tokenizer, which it loads, or a text, which it
+// encodes with the one that was loaded last.
 func run() error {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, maxLine)
