@@ -137,7 +137,9 @@ func (m *Model) TemplateNote(conversations ...[]byte) string {
 // ids or, where they are nil, as text. Nothing is a prompt without text. Positions behind the
 // answer are masked, if the model has sequences of one length only. A prompt and its answer are
 // tokenized together, unless that would change the prompt's own tokens; blanks at the prompt's end
-// belong to the answer. An answer to messages is tokenized alone.
+// belong to the answer. An answer to messages is tokenized alone. An error is a *param.Error that
+// names the answer, the prompt or the messages: a model of no text, a text with what the vocabulary
+// lacks, or more tokens than the model has positions.
 func (m *Model) TokensWithAnswer(ctx context.Context, r Request, answer string,
 	ids []int32) (tokens []int32, start, end int, err error) {
 	if m.Text == nil {

@@ -44,7 +44,8 @@ type ImageInput struct {
 
 var errNoPictures = param.Refuse("image", param.Unsupported, "the model makes no pictures")
 
-// Inpainting reads the picture of a request that paints a part of it again.
+// Inpainting reads the picture of a request that paints a part of it again. An error names what is
+// wrong: the picture, the mask or the box, or that the model makes no pictures.
 func (m *Model) Inpainting(in *ImageInput) (*paint.Inpainting, error) {
 	if m.Pictures == nil {
 		return nil, errNoPictures
@@ -64,7 +65,8 @@ func (m *Model) Inpainting(in *ImageInput) (*paint.Inpainting, error) {
 	return inpainting, param.WithName("image", err)
 }
 
-// Outpainting reads the picture of a request that enlarges it.
+// Outpainting reads the picture of a request that enlarges it. An error names what is wrong: the
+// picture or the margins, or that the model makes no pictures.
 func (m *Model) Outpainting(in *ImageInput) (*paint.Outpainting, error) {
 	margins, err := paint.ParseMargins(in.Outpaint)
 	if err != nil {
@@ -185,7 +187,8 @@ func (in *ImageInput) readFiles() (picture, mask image.Image, err error) {
 	return picture, mask, nil
 }
 
-// ClassCondition returns the condition of a class, given by its number or its name.
+// ClassCondition returns the condition of a class, given by its number or its name. A class that
+// the model does not have is a *param.Error with the nearest names.
 func (m *Model) ClassCondition(class string) (*model.Condition, error) {
 	n := m.Spec().Classes
 	if n == 0 {
@@ -200,7 +203,8 @@ func (m *Model) ClassCondition(class string) (*model.Condition, error) {
 
 // PromptConditions encodes prompts and returns their conditions. negative is the prompt that
 // guidance leads away from; "" is the empty prompt. Prompt.Truncated is true for a text longer than
-// the model's text encoder reads.
+// the model's text encoder reads. An error is that of a model without prompts, or of its text
+// encoder, which may have to be loaded.
 func (m *Model) PromptConditions(ctx context.Context, prompts []string,
 	negative string) ([]*model.Condition, error) {
 	prompter, ok := m.Denoiser.(model.Prompter)

@@ -49,7 +49,8 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 }
 
 // ApplyTo returns the request of an input over the run's, and whether it has a seed of its own.
-// What the run begins with is replaced by what the line does.
+// What the run begins with is replaced by what the line does. A field that no Request has, or of
+// another type, is an error.
 func (in Input) ApplyTo(base Request) (r Request, hasSeed bool, err error) {
 	err = base.decode(in)
 	if err != nil {
@@ -68,7 +69,8 @@ const (
 
 // ReadFASTA reads a sequence of residues for each record of a FASTA file. One with holes, such as
 // [10], is an Infill, any other a Prompt. Small letters are read as capital ones; softMasked counts
-// the records that have any.
+// the records that have any. An error names the line at fault, or says
+// that there are too many records.
 func ReadFASTA(r io.Reader) (inputs []Input, softMasked int, err error) {
 	records, err := fasta.Read(r)
 	if len(records) > maxInputs {
@@ -88,7 +90,9 @@ func ReadFASTA(r io.Reader) (inputs []Input, softMasked int, err error) {
 }
 
 // ReadInputs reads one input per line: a plain prompt or, if the first line begins as a JSON object
-// does, an object with the fields of a Request. Blank lines are skipped.
+// does, an object with the fields of a Request. Blank lines are skipped. An error names the line:
+// text that is not UTF-8, JSON that is no Request, or more or longer lines than a run may have. A
+// file without lines is an error too.
 func ReadInputs(r io.Reader) ([]Input, error) {
 	limited := &io.LimitedReader{R: r, N: maxInputBytes + 1}
 	lines := bufio.NewScanner(limited)

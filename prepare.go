@@ -40,7 +40,8 @@ func (m *Model) Prepare(ctx context.Context, r Request) (generate.Request, error
 }
 
 // PrepareAll is Prepare for a list of requests. Prompts of pictures are encoded together, and a
-// picture that several requests share is encoded once.
+// picture that several requests share is encoded once. The error is Prepare's of the first request
+// that has one, with its number.
 func (m *Model) PrepareAll(ctx context.Context, list []Request) ([]generate.Request, error) {
 	prepared := make([]generate.Request, len(list))
 	pictures := map[*ImageInput][]int32{}

@@ -310,6 +310,7 @@ func overrideText(p param.Param, raw json.RawMessage) (string, error) {
 }
 
 // Fingerprint returns what outputs depend on of a model: its files or, of an exact one, its name.
+// It reads all files once, and its error is that of a file that cannot be read.
 func (m *Model) Fingerprint() (string, error) {
 	if m.Source == nil {
 		return m.Name, nil

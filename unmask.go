@@ -180,6 +180,9 @@ func NewModel(l *model.Loaded, device backend.Backend, src *model.Source) *Model
 //	org/name[@revision]               on the Hugging Face hub, from the cache or downloaded to it
 //	org/name[@revision]:FOLDER/       a model in a folder there
 //	org/name[@revision]:FILE.gguf     a GGUF file there
+//
+// An error names the file or the repository and what is wrong with it. Cancel ctx to give up a
+// download.
 func Load(ctx context.Context, name string, o Options) (*Model, error) {
 	if catalog.IsExact(name) {
 		return loadExact(name)
@@ -191,7 +194,8 @@ func Load(ctx context.Context, name string, o Options) (*Model, error) {
 	return loadSource(src, o)
 }
 
-// LoadFS loads a model from a file system, such as an embedded one.
+// LoadFS loads a model from a file system, such as an embedded one. name is what
+// it is called.
 func LoadFS(files fs.FS, name string, o Options) (*Model, error) {
 	src, err := model.OpenFS(files, name)
 	if err != nil {
@@ -200,7 +204,8 @@ func LoadFS(files fs.FS, name string, o Options) (*Model, error) {
 	return loadSource(src, o)
 }
 
-// OpenBackend returns the device that the options name, or the one that they have.
+// OpenBackend returns the device that the options name, or the one that they have. An unknown
+// precision or device is a *param.Error; a GPU that is not there or too old is an error too.
 func (o *Options) OpenBackend() (backend.Backend, error) {
 	if o.Precision > backend.Int8 {
 		return nil, &param.Error{
@@ -308,7 +313,8 @@ func Generate(ctx context.Context, m *Model, r Request, n int) iter.Seq2[*Step, 
 }
 
 // Defaults returns the recipe that the model was published with or, if it has none, the default of
-// its kind. It has no guidance if the model takes no condition.
+// its kind. It has no guidance if the model takes no condition. An error is that of a recipe in the
+// model's files which this version cannot read.
 func (m *Model) Defaults() (generate.Recipe, error) {
 	if m.Recipe != "" {
 		return m.parsePublished(m.Recipe)

@@ -150,7 +150,9 @@ const maxRecipe = 1 << 21
 
 // ParseRecipe reads NAME=VALUE pairs separated by blanks, with the names of Params. The first may
 // be a sampler without a name: "eb(margin, budget=0.5) steps=8". A value that is the default
-// becomes zero if zero means that default on every model.
+// becomes zero if zero means that default on every model. A name that is unknown or there twice is
+// an error, and a value that its parameter refuses. Whether a model can run the recipe is for
+// [Recipe.Complete] to say.
 func ParseRecipe(text string) (Recipe, error) {
 	var r Recipe
 	if len(text) > maxRecipe {
@@ -247,7 +249,8 @@ func (u Reuse) String() string {
 	return reuseNames[u]
 }
 
-// ParseReuse reads none, prefix, dual, dkv, blocks, causal, finished or block-dkv.
+// ParseReuse reads none, prefix, dual, dkv, blocks, causal, finished or block-dkv. The error of
+// another name suggests the nearest.
 func ParseReuse(name string) (Reuse, error) {
 	if u := slices.Index(reuseNames, name); u >= 0 {
 		return Reuse(u), nil

@@ -191,7 +191,8 @@ func ParamOf(name string) param.Param {
 	return t.describe()
 }
 
-// Set sets a parameter from its text.
+// Set sets a parameter from its text. An unknown name is an error that suggests the nearest, and a
+// text that the parameter refuses is one.
 func (r *Recipe) Set(name, text string) error {
 	if t := findParam(name); t != nil {
 		return t.set(r, t.Param, text)

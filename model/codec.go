@@ -76,7 +76,7 @@ var codecs []*CodecFormat
 func RegisterCodec(f CodecFormat) { codecs = append(codecs, &f) }
 
 // LoadCodec loads only the codec of a model's files, not the network. A LateCodec loads its halves
-// when they are used.
+// when they are used. Files of no known codec are an error.
 func LoadCodec(src *Source, o Options) (Codec, error) {
 	f := codecFormat(src)
 	if f == nil {

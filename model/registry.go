@@ -68,7 +68,8 @@ type Source struct {
 // Open opens a model: a directory with config.json and model.safetensors or its shards; the
 // directory of a diffusers pipeline, where Config is model_index.json and Set the transformer's;
 // one with a checkpoint of ESM-C or GenMol, or with von's option_marker.pt; or a GGUF file, whose
-// name ends in .gguf.
+// name ends in .gguf. An error names the file that is missing or wrong. Close the source's Set if
+// the model is not loaded.
 func Open(dir string) (*Source, error) {
 	if gguf.IsFileName(dir) {
 		return openGGUF(dir)
@@ -120,7 +121,8 @@ func openGGUF(name string) (*Source, error) {
 	return &Source{Name: name, Config: config, Set: set, Files: f.CompanionFS(), gguf: f.Parts}, nil
 }
 
-// OpenFS is Open for an embedded model.
+// OpenFS is Open for an embedded model. name is what the source and
+// its errors are called.
 func OpenFS(files fs.FS, name string) (*Source, error) {
 	network, err := networkFolder(files)
 	if err != nil {
@@ -187,7 +189,9 @@ func ReadFile(files fs.FS, name string, maxSize int64) ([]byte, error) {
 }
 
 // Load finds the source's format and loads the model. It releases the weights afterwards, because
-// the network has packed them.
+// the network has packed them. An error begins with the source's name: a config.json of no format,
+// or one with a value that no network here computes, or tensors that are missing or of another
+// shape.
 func Load(src *Source, o Options) (_ *Loaded, err error) {
 	defer backend.Recover(&err)
 	if src, err = src.withoutCompiledParts(); err != nil {
@@ -244,7 +248,8 @@ func (s *Source) withoutCompiledParts() (*Source, error) {
 	return &plain, nil
 }
 
-// DecodeConfig decodes config.json into v and ignores unknown fields.
+// DecodeConfig decodes config.json into v and ignores unknown fields. The error of other JSON names
+// the line and the place in it.
 func DecodeConfig(src *Source, v any) error {
 	err := json.Unmarshal(src.Config, v)
 	if err == nil {
@@ -270,7 +275,8 @@ func (s *Source) HasTensor(suffix string) bool {
 		func(name string) bool { return strings.HasSuffix(name, suffix) })
 }
 
-// Bind binds the tensors of set to root, as weights.Bind does, and calls load to pack them.
+// Bind binds the tensors of set to root, as weights.Bind does, and calls load to pack them. The
+// error is that of either.
 func (o Options) Bind(root any, set *weights.Set, options weights.BindOptions,
 	load func(Options) error) (report weights.Report, err error) {
 	options.Report = &report

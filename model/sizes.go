@@ -32,7 +32,8 @@ func (c *ConfigSizes) CompleteSize(name string, configured *int, size *int, larg
 	}
 }
 
-// TensorShape returns the shape of a tensor that must have `dims` dimensions, each at least 1.
+// TensorShape returns the shape of a tensor that must have `dims` dimensions, each at least 1. Any
+// other tensor is an error, and a missing one.
 func TensorShape(set *weights.Set, name string, dims int) ([]int, error) {
 	t, ok := set.Get(name)
 	if !ok || len(t.Shape) != dims {

@@ -71,7 +71,8 @@ func (f *Film) Add(s *generate.Sequence) {
 
 // Encode draws the GIF, with masked cells in grey. condition returns the condition of picture i.
 //
-// A film of many steps shows some of them only, at most filmFrames, and always the last one.
+// A film of many steps shows some of them only, at most filmFrames, and always the last one. The
+// error is that of the codec.
 func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]byte, error) {
 	width, height, err := p.Size()
 	if err != nil {

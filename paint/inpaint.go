@@ -78,9 +78,9 @@ func (in *Inpainting) Hash() string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// Mask returns the tokens [height*width] of a run that makes a picture new where hole is white:
-// the picture's codes and, in each cell of the grid that a white pixel touches, a mask. Both images
-// have the model's size.
+// Mask returns the tokens [height*width] of a run that makes a picture new where hole is white: the
+// picture's codes and, in each cell of the grid that a white pixel touches, a mask. Both images
+// have the model's size. A codec that cannot encode is an error.
 func (p *Pictures) Mask(picture, hole image.Image) ([]int32, error) {
 	codes, err := p.Encode(picture)
 	if err != nil {
@@ -150,7 +150,7 @@ func (p *Pictures) codesLoss(codes []int32, picture, hole image.Image) (float64,
 }
 
 // Paste copies the pixels that hole keeps from picture into result; all three have one size. Within
-// one cell of the hole's edge the two are mixed, so that no seam shows.
+// one cell of the hole's edge the two are mixed, so that no seam shows. Other sizes are an error.
 func (p *Pictures) Paste(result *image.NRGBA, picture, hole image.Image) error {
 	c, err := p.load()
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 // Margins are the pixels added at each side of a picture.
 type Margins struct{ Left, Top, Right, Bottom int }
 
-// ParseMargins reads SIDE=PIXELS separated by commas, such as left=64,top=32.
+// ParseMargins reads SIDE=PIXELS separated by commas, such as left=64,top=32. Another side, one
+// that is there twice, and margins below 1 are errors.
 func ParseMargins(text string) (m Margins, err error) {
 	sides := map[string]*int{"left": &m.Left, "top": &m.Top, "right": &m.Right, "bottom": &m.Bottom}
 	for part := range strings.SplitSeq(text, ",") {
@@ -197,7 +198,8 @@ func (w *window) cut(canvas *image.NRGBA) *image.NRGBA {
 }
 
 // Draw makes the enlarged pictures of a batch of prepared requests. A window with fewer masked
-// cells than the steps of a request has one step per cell.
+// cells than the steps of a request has one step per cell. The error is that of the network or the
+// codec, with the number of the window.
 func (p *Outpainting) Draw(ctx context.Context, list []generate.Request) ([]*image.NRGBA, error) {
 	canvases := make([]*image.NRGBA, len(list))
 	for i := range canvases {

@@ -32,7 +32,8 @@ func New(load func() (model.Codec, error), mask int32) *Pictures {
 	return &Pictures{load: sync.OnceValues(load), mask: mask}
 }
 
-// Codec returns the codec. It must not be used while another method of p runs.
+// Codec returns the codec. It must not be used while another method of p runs. It is loaded when it
+// is first needed; the error is that of loading it, here and in the other methods.
 func (p *Pictures) Codec() (model.Codec, error) { return p.load() }
 
 // Size returns a picture's width and height in pixels.
@@ -54,7 +55,8 @@ func (p *Pictures) place(picture image.Image, fit string) (images.Placement, err
 	return images.Place(picture.Bounds().Size(), image.Pt(width, height), fit)
 }
 
-// Fit returns a picture at the model's size, opaque; see images.Place for fit.
+// Fit returns a picture at the model's size, opaque; see images.Place for fit. A fit that is
+// unknown, or needed and not given, is an error.
 func (p *Pictures) Fit(picture image.Image, fit string) (*image.NRGBA, error) {
 	placement, err := p.place(picture, fit)
 	if err != nil {
@@ -85,7 +87,8 @@ func (p *Pictures) ConditionedImage(codes []int32, condition *model.Condition) (
 	return c.Image(codes)
 }
 
-// Encode returns the codes of a picture of the model's size.
+// Encode returns the codes of a picture of the model's size. A codec without an encoder is an
+// error.
 func (p *Pictures) Encode(picture image.Image) ([]int32, error) {
 	c, err := p.load()
 	if err != nil {
@@ -101,7 +104,7 @@ func (p *Pictures) Encode(picture image.Image) ([]int32, error) {
 }
 
 // Cells returns the pixels of each position of the codes' grid, nil if codes have no place in the
-// picture.
+// picture. A position outside the grid is an error.
 func (p *Pictures) Cells(positions []int) ([]image.Rectangle, error) {
 	c, err := p.load()
 	if err != nil || len(c.Shape()) != 2 {

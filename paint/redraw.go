@@ -27,6 +27,7 @@ var StrengthParam = param.Param{
 // seed chooses which. strength is the share of the steps. This is aMUSEd's image-to-image (Patil et
 // al. 2024; diffusers, pipelines/amused), with two differences: there each code is masked with a
 // probability, and at strength 1, where aMUSEd's program masks nothing, all codes are masked here.
+// A strength of 0 or beyond 1 is an error, and known tokens beside the picture.
 func Redraw(r generate.Request, spec model.Spec, codes []int32, strength float64) (generate.Request,
 	error) {
 	if err := StrengthParam.Check(strength); err != nil {

@@ -15,6 +15,7 @@ import (
 //
 // The same schedule has the least expected KL of optimal inference schedules (arXiv 2511.04647), as
 // ScheduleKL has it: the two costs differ by the sum of the profile, which no schedule changes.
+// steps outside 1 to the length of profile are an error.
 func JYS(steps int, profile []float64) ([]float64, error) {
 	length := len(profile)
 	if steps < 1 || steps > length {

@@ -43,7 +43,7 @@ func ReplaceParam(key string, value float64) ParamValue {
 // to the rules inside: "hybrid(alpha=3)" is "hybrid(halton,u-moment(alpha=3))".
 //
 // A parameter that the text sets to its default becomes 0, so that texts of one meaning give equal
-// samplers.
+// samplers. An error quotes the text and says which name or value in it no rule has.
 func Parse(text string, values ...ParamValue) (Sampler, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("samplers: text is %d bytes, want at most %d", len(text), maxText)

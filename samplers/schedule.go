@@ -188,7 +188,8 @@ func Schedules() []Schedule { return append([]Schedule(nil), schedules...) }
 const maxTimes = 1 << 16
 
 // ParseSchedule returns the schedule with a published name, such as uniform or cosine, or one with
-// given times, such as times(0.9,0.5,0).
+// given times, such as times(0.9,0.5,0). Another name is an error that suggests the nearest, as are
+// times that TimesSchedule refuses.
 func ParseSchedule(text string) (Schedule, error) {
 	var names []string
 	for _, s := range schedules {

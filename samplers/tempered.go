@@ -35,6 +35,8 @@ type TemperatureRule interface {
 
 // WithTemperature returns a sampler as a run with a temperature has it, and the temperature of the
 // marginals that it reads. Samplers to which the temperature is no more than that stay as they are.
+// A sampler with a temperature of its own, or one for which there is none, may refuse it: the error
+// is a *param.Error.
 func WithTemperature(s Sampler, temperature float64) (Sampler, float64, error) {
 	rule, marginals, err := ruleWithTemperature(s, temperature)
 	if err != nil {

@@ -74,8 +74,9 @@ const ModulesFile = "modules.json"
 // maxModules is the most modules of sentence-transformers that a model may have.
 const maxModules = 64
 
-// ParseModules returns the folders that the contents of a modules.json name, each once, without
-// the model's own. They are relative paths in the model's folder.
+// ParseModules returns the folders that the contents of a modules.json name, each once, without the
+// model's own. They are relative paths in the model's folder. A path out of that folder is an
+// error: the file may come from anybody.
 func ParseModules(data []byte) ([]string, error) {
 	var modules []struct {
 		Path string `json:"path"`
@@ -101,7 +102,7 @@ func ParseModules(data []byte) ([]string, error) {
 
 // NetworkFolder returns the folder of the network itself, which is the first module of a
 // modules.json with these contents; "" where it is beside that file, or where the file is not such
-// a list.
+// a list. A path out of the model's folder is an error.
 func NetworkFolder(modules []byte) (string, error) {
 	var list []struct {
 		Path string `json:"path"`
@@ -118,7 +119,9 @@ func NetworkFolder(modules []byte) (string, error) {
 
 // Open maps the model at name: a safetensors file, its index.json, or a directory. In a directory
 // it looks for model.safetensors, for model.safetensors.index.json with its shards, and for
-// diffusion_pytorch_model.safetensors of diffusers or its .fp16 variants.
+// diffusion_pytorch_model.safetensors of diffusers or its .fp16 variants. An error names the file:
+// a header that the format does not allow, a tensor that is in two shards, or one that the index
+// names and no shard has. Close the set when it is no longer needed.
 func Open(name string) (*Set, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -148,6 +151,7 @@ func Open(name string) (*Set, error) {
 }
 
 // OpenFS is Open within fsys, for models embedded in a program. The files are read, not mapped.
+// Errors are those of Open.
 func OpenFS(fsys fs.FS, name string) (*Set, error) {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {

@@ -111,7 +111,8 @@ func (t *Tensor) readInFileOrder(dst []float32, first int) error {
 	return fmt.Errorf("tensor %q: element %d is %s", t.Name, first+badIndex, what)
 }
 
-// Int64s returns the elements of an integer or boolean tensor.
+// Int64s returns the elements of an integer or boolean tensor. Another type is an error, and a
+// number beyond int64.
 func (t *Tensor) Int64s() ([]int64, error) {
 	if !t.DType.IsInt() {
 		return nil, fmt.Errorf("tensor %q: dtype %s is not an integer, want I64 I32 I16 I8 U64 U32 U16 "+
@@ -133,7 +134,8 @@ func (t *Tensor) Int64s() ([]int64, error) {
 	return dst, nil
 }
 
-// ReadBytes copies the raw bytes from byte first on into dst.
+// ReadBytes copies the raw bytes from byte first on into dst. Bytes that the tensor does not have
+// are an error, and a mapped file that was cut off meanwhile.
 func (t *Tensor) ReadBytes(dst []byte, first int) error {
 	if first < 0 || first > len(t.Data) || len(dst) > len(t.Data)-first {
 		return fmt.Errorf("tensor %q: bytes %d..%d wanted, it has %d", t.Name, first, first+len(dst),

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// NewSet returns a set of tensors in memory by their names.
+// NewSet returns a set of tensors in memory by their names. A name that is there twice is an error.
 func NewSet(tensors []*Tensor, metadata map[string]string) (*Set, error) {
 	s := newSet()
 	return s, s.addTensors(tensors, metadata, nil, "there twice")
@@ -40,7 +40,8 @@ func OpenWith(name string, parse func(data []byte) ([]*Tensor, map[string]string
 	return s, nil
 }
 
-// Join adds the tensors and the files of another set, which must not be used any more.
+// Join adds the tensors and the files of another set, which must not be used any more. A name that
+// both have is an error.
 func (s *Set) Join(part *Set) error {
 	for _, name := range part.Names() {
 		if s.tensors[name] != nil {
@@ -106,7 +107,8 @@ func (s *Set) View(convert func(name string, t *Tensor) (string, *Tensor, error)
 
 // SplitTensors returns a set of the same files in which a tensor for which partNames returns names
 // is cut by rows into as many equal parts, each [rows, width], where width is the last dimension.
-// Files that store all experts of a block as one tensor are read so.
+// Files that store all experts of a block as one tensor are read so. Rows that cannot be cut into
+// so many equal parts are an error, and a name that is there twice.
 func (s *Set) SplitTensors(partNames func(name string, t *Tensor) []string) (*Set, error) {
 	view := s.withoutTensors()
 	for _, wholeName := range s.Names() {

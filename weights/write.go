@@ -29,7 +29,8 @@ type Stream struct {
 
 // Write writes tensors in memory as a safetensors file. Equal tensors give equal bytes whatever
 // their order: larger elements come first and within a type the names are sorted, as the format's
-// reference does. With larger elements first, every tensor is aligned to its element's size.
+// reference does. With larger elements first, every tensor is aligned to its element's size. Errors
+// are those of w, and of tensors whose data does not have their shape.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	return WriteStreams(w, streamTensors(tensors), metadata)
 }

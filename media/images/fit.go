@@ -116,7 +116,8 @@ func (p Placement) Mask(mask *image.Gray) *image.Gray {
 
 // HoleMask returns the mask of a partly new picture. It is white inside box, or where mask is
 // white, or transparent if mask has transparent pixels; without box and mask it is white where
-// picture is transparent.
+// picture is transparent. A box that leaves the picture is a *param.Error, and a mask of another
+// size.
 func HoleMask(picture, mask image.Image, box image.Rectangle) (*image.Gray, error) {
 	size := picture.Bounds().Size()
 	if _, err := Place(size, size, ""); err != nil {
@@ -171,7 +172,8 @@ func isOpaque(m image.Image) bool {
 	return true
 }
 
-// ParseBox reads X,Y,W,H: a box's left, top, width and height in pixels.
+// ParseBox reads X,Y,W,H: a box's left, top, width and height in pixels. Anything else is an error,
+// as a box without pixels is.
 func ParseBox(text string) (image.Rectangle, error) {
 	refused := &param.Error{
 		Name:  "box",

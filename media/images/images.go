@@ -170,7 +170,8 @@ func readAs[T any](name string, decode func(data []byte) (T, error)) (T, error) 
 // so that it is not measured in part.
 var unreadable = []string{".gif", ".webp", ".bmp", ".tif", ".tiff"}
 
-// List returns the PNG and JPEG files in a directory and below it, sorted by name.
+// List returns the PNG and JPEG files in a directory and below it, sorted by name. Pictures of
+// other formats are an error, so that none is left out unseen, and a directory without pictures.
 func List(dir string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {

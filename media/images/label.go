@@ -77,7 +77,8 @@ func ParseLabels(data []byte) map[string]string {
 	return list
 }
 
-// ReadLabels returns the texts of the PNG file at name.
+// ReadLabels returns the texts of the PNG file at name. The error is that of reading the file: one
+// that is no PNG has no texts.
 func ReadLabels(name string) (map[string]string, error) {
 	data, err := atomicfile.ReadBounded(name, maxFile)
 	return ParseLabels(data), err

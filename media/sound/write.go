@@ -34,6 +34,7 @@ type Writer interface {
 }
 
 // NewWriter returns a Writer of a format. samples is the length of the sound, -1 if it is unknown.
+// Another format than those of Formats is an error, and one of w, to which the header goes at once.
 func NewWriter(w io.Writer, format string, rate, samples int) (Writer, error) {
 	switch format {
 	case "pcm":

@@ -54,7 +54,8 @@ type File struct {
 	values map[string]value // by the keys' names
 }
 
-// Open maps the file at name. Close its Set when it is no longer needed.
+// Open maps the file at name. Close its Set when it is no longer needed. An error names the file
+// and what its header has that the format does not allow.
 func Open(name string) (*File, error) {
 	f := &File{Name: name}
 	set, err := weights.OpenWith(name, f.parse)

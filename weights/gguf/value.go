@@ -140,7 +140,8 @@ func (f *File) intInRange(key string, low, high int) (int, error) {
 	return n, err
 }
 
-// Float returns a floating-point number or an integer.
+// Float returns a floating-point number or an integer. A key that is missing or of another type is
+// an error, here and below.
 func (f *File) Float(key string) (x float64, err error) {
 	_, err = f.lookUp(key, "a number", func(v value) bool {
 		switch v.kind {
