@@ -113,7 +113,8 @@ type asker struct {
 //
 // With more than 15 options, models favour places in the list over what stands there. Pairs of
 // options are asked then, in both orders: each loser gives its place to the winner until one is
-// left, and P follows from the odds of these pairs.
+// left, and P follows from the odds of these pairs. An error is a *param.Error that names the
+// question and what is wrong with it, that of a model that answers none, or that of a pass.
 func Ask(ctx context.Context, m *unmask.Model, state State, questions []Question,
 	o Options) ([]Answer, error) {
 	if err := o.Calibration.Check(); err != nil {

@@ -99,7 +99,8 @@ func (c Calibration) Note() string {
 		minTemperature, maxTemperature)
 }
 
-// ReadCalibration reads a file with the JSON of what Calibrate returned.
+// ReadCalibration reads a file with the JSON of what Calibrate returned. Another field, and a
+// calibration that Check refuses, are errors.
 func ReadCalibration(name string) (Calibration, error) {
 	data, err := atomicfile.ReadSmall(name, 1<<20)
 	if err != nil {

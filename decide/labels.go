@@ -51,7 +51,8 @@ func (s *LabelScores) Mass() (sum float64) {
 
 // ScoreLabels returns the scores of the labels of each query. All labels of a query that are one
 // token are read in one pass; others take a pass for each of their tokens. It takes the model's
-// lock for one call of the model at a time. Numbers do not depend on what else is in the list.
+// lock for one call of the model at a time. Numbers do not depend on what else is in the list. A
+// query that does not fit the model is an error, and one of which no label is possible.
 func ScoreLabels(ctx context.Context, d model.Denoiser, queries []Query,
 	turn model.Turn) ([]LabelScores, error) {
 	scores := make([]LabelScores, len(queries))

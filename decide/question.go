@@ -306,7 +306,8 @@ type State struct {
 	value json.RawMessage
 }
 
-// ReadState returns the state of a JSON value: a text as it is, anything else as JSON.
+// ReadState returns the state of a JSON value: a text as it is, anything else as JSON. An error
+// is that of its rendering.
 func ReadState(value json.RawMessage) (State, error) {
 	text, err := ValueText(value)
 	s := State{Text: text, List: len(value) > 0 && value[0] == '['}
@@ -396,7 +397,7 @@ func (a *Answer) JSON(q *Question) map[string]any {
 }
 
 // RightOption returns the option that a value of JSON names: true or false, a label, or a level's
-// number.
+// number. Another value is a *param.Error.
 func (q *Question) RightOption(value json.RawMessage) (int, error) {
 	name := string(value)
 	if q.Kind != Score {

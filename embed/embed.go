@@ -36,7 +36,8 @@ type Embedder struct {
 }
 
 // New returns an Embedder by a model of texts of any length. What the folder of its weights says
-// about embeddings is read here, so that a mistake in its files is found before the first text.
+// about embeddings is read here, so that a mistake in its files is found before the first text. A
+// model of pictures, of one length only or with conditions is a *param.Error.
 func New(m *unmask.Model) (*Embedder, error) {
 	e := &Embedder{model: m, tokenizer: m.Tokenizer}
 	spec := m.Spec()
@@ -182,7 +183,8 @@ func (e *Embedder) encode(ctx context.Context, text string) ([]int32, error) {
 	return tokenizers.WithContext(ctx, e.tokenizer).Encode(text)
 }
 
-// WrapTokens is Tokenize for a text that is given as its own tokens. No prompt goes before it.
+// WrapTokens is Tokenize for a text that is given as its own tokens. No prompt goes before it. No
+// tokens, and more than the model reads where nothing may be cut, are a *param.Error.
 func (e *Embedder) WrapTokens(ids []int32, o Options) (*Text, error) {
 	room := max(0, e.maxTokens-len(e.before)-len(e.after))
 	t := &Text{from: len(e.before), Truncated: max(0, len(ids)-room)}
@@ -215,7 +217,8 @@ func (e *Embedder) WrapTokens(ids []int32, o Options) (*Text, error) {
 	return t, nil
 }
 
-// pooledRows returns the rows that a text's vector is made of: from, and the one after the last.
+// pooledRows returns the rows that a text's vector is made of: the first, and the one after the
+// last.
 func (e *Embedder) pooledRows(t *Text, o Options) (start, end int) {
 	if o.PerToken || e.folder.ownTokensOnly {
 		return t.from, t.to
@@ -225,7 +228,8 @@ func (e *Embedder) pooledRows(t *Text, o Options) (start, end int) {
 
 // Embed returns a vector of each text or, with Options.PerToken, the vectors [content tokens,
 // width] of each. It takes the model's lock for one call of the model at a time. Numbers do not
-// depend on what else is in the list.
+// depend on what else is in the list. A number that is not finite is an error, because vectors with
+// it compare with nothing.
 func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]float32, error) {
 	vectors := make([][]float32, len(list))
 	tokens := make([][]int32, len(list))

@@ -81,7 +81,7 @@ type Hub struct {
 	latest *session
 }
 
-// OpenHub starts to listen. Close ends it.
+// OpenHub starts to listen. Close ends it. An error is that of the secrets' file or of the address.
 func OpenHub(o HubOptions) (*Hub, error) {
 	o.Lease = cmp.Or(o.Lease, defaultLease)
 	o.Queue = cmp.Or(o.Queue, defaultQueue)

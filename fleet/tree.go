@@ -47,7 +47,7 @@ type File struct {
 const maxFiles = 1 << 18
 
 // NewTree reads what is at place, and hashes it. Hidden files, and what is neither file nor
-// directory, are left out; links are followed.
+// directory, are left out; links are followed. A file that cannot be read is an error.
 func NewTree(name, place string) (Tree, error) {
 	t := Tree{Name: name, Base: filepath.Base(place), place: place}
 	info, err := os.Stat(place)

@@ -100,7 +100,9 @@ type worker struct {
 	currentRun atomic.Pointer[string]
 }
 
-// Work joins the hub of a join line and makes outputs until the hub reports that all are done.
+// Work joins the hub of a join line and makes outputs until the hub reports that all are done. An
+// error is that of a hub that cannot be reached for o.Patience, of another version of the program,
+// or of a run that fails.
 func Work(ctx context.Context, j JoinLine, o WorkerOptions) error {
 	if o.Say == nil {
 		o.Say = func(string) {}

@@ -10,9 +10,10 @@ import (
 )
 
 // Avoid returns the automaton of the texts w for which expressions, in the syntax of Regexp, match
-// nowhere in before + w + after, except for matches that lie wholly in before or in after: these
-// texts are there already, and no w could change them. A text is any bytes: what is no UTF-8
-// matches nothing.
+// nowhere in textBefore + w + textAfter, except for matches that lie wholly in textBefore or in
+// textAfter: these texts are there already, and no w could change them. A text is any bytes: what
+// is no UTF-8 matches nothing. Expressions with anchors or \b, that match the empty text, or that
+// leave no text at all are a *param.Error.
 func Avoid(expressions []string, textBefore, textAfter string, budget *Budget) (*DFA, error) {
 	refuse := func(why string) error {
 		return &param.Error{
@@ -66,12 +67,12 @@ func anyBytes(budget *Budget) (*DFA, error) {
 	return b.Build(state, state)
 }
 
-// textsWithMatch returns the automaton of the texts w such that a text of d lies in before + w +
-// after, but neither in before nor in after.
+// textsWithMatch returns the automaton of the texts w such that a text of d lies in textBefore +
+// w + textAfter, but neither in textBefore nor in textAfter.
 //
 // It has a copy of d, in the state that d is in, which is entered by the first byte of w that d
-// reads. The copy begins before w where d read an end of before. None of d's accepting states
-// counts before that byte, because such a match would lie in before.
+// reads. The copy begins before w where d read an end of textBefore. None of d's accepting states
+// counts before that byte, because such a match would lie in textBefore.
 func (d *DFA) textsWithMatch(textBefore, textAfter string, budget *Budget) (*DFA, error) {
 	b := NewBuilder(budget)
 	source := b.AddState()

@@ -1,6 +1,6 @@
 package grammar
 
-// Choices returns the automaton of a list of texts.
+// Choices returns the automaton of a list of texts. The error is that of the budget.
 func Choices(texts []string, budget *Budget) (*DFA, error) {
 	b := NewBuilder(budget)
 	source := b.AddState()
@@ -18,7 +18,7 @@ const endMark = 0xff
 // has read, and for each of its states the index of the text that ends there, -1 for none.
 //
 // With spaced, any number of spaces and newlines may follow. A text that itself ends with some may
-// then be taken for another.
+// then be taken for another. The error is that of the budget.
 func LabelledChoices(texts []string, spaced bool, budget *Budget) (d *DFA, labels []int32,
 	err error) {
 

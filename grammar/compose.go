@@ -9,7 +9,7 @@ import (
 )
 
 // Tokens returns the automaton of d's texts in the tokens of a vocabulary, in all ways in which
-// tokens spell them.
+// tokens spell them. An empty language is a *param.Error, as an automaton of more than o.Bytes is.
 func (d *DFA) Tokens(v *Vocabulary, o TokenOptions) (*Tokens, error) {
 	o.Bytes = cmp.Or(o.Bytes, defaultBytes)
 	if d.Empty() {

@@ -79,12 +79,13 @@ func (d *DFA) ListTexts(limit int) (texts []string, ok bool) {
 	return texts, ok
 }
 
-// Intersect returns the texts of both languages, within the states and the work of a budget.
+// Intersect returns the texts of both languages, within the states and the work of a budget. The
+// error is that of the budget.
 func Intersect(a, b *DFA, budget *Budget) (*DFA, error) { return product(a, b, budget, false) }
 
 // Subtract returns the texts of a that are not in b, within the states and the work of a budget.
 // There is no complement of one automaton: which texts it is taken from must be said, those of all
-// bytes or those in UTF-8.
+// bytes or those in UTF-8. The error is that of the budget.
 func Subtract(a, b *DFA, budget *Budget) (*DFA, error) { return product(a, b, budget, true) }
 
 // pairWork is the work on a pair of states, beside that on its edges.

@@ -26,7 +26,8 @@ func Regexp(expression string, budget *Budget) (*DFA, error) {
 }
 
 // Search returns the automaton of the texts in which a regular expression of ECMA 262 matches
-// somewhere, as JSON Schema's pattern has it.
+// somewhere, as JSON Schema's pattern has it. An error quotes the expression: one that ECMA 262
+// does not have, or that no automaton can read, such as a back reference.
 func Search(expression string, budget *Budget) (*DFA, error) {
 	rewritten, err := (&ecmaParser{rest: expression}).rewrite()
 	var re *syntax.Regexp

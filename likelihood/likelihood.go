@@ -109,8 +109,9 @@ type Estimate struct {
 // IsGreedy reports whether every token of the answer was the most probable one.
 func (e *Estimate) IsGreedy(answer []int32) bool { return slices.Equal(e.Best, answer) }
 
-// Measure measures the answer tokens[from:to], given all other tokens. These may be masked: they
-// are then unknown, not absent. It takes the model's lock for one call of the model at a time.
+// Measure measures the answer tokens[start:end], given all other tokens. These may be masked: they
+// are then unknown, not absent. It takes the model's lock for one call of the model at a time. A
+// range or a method that the model cannot measure is an error, as a context that ends is.
 func Measure(ctx context.Context, d model.Denoiser, tokens []int32, start, end int,
 	o Options) (*Estimate, error) {
 	m, err := newMeasure(d, tokens, start, end, o)

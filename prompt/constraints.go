@@ -39,7 +39,8 @@ type Constraints struct {
 
 // ApplyTo adds the bans and biases of c to a filter of a model with the given Spec, and returns
 // what else changes logits, nil for nothing. t is nil where the model makes no text. length is the
-// number of the sequence's positions, with those around the text.
+// number of the sequence's positions, with those around the text. An error is a *param.Error that
+// names the field.
 func (c Constraints) ApplyTo(f *model.Filter, t *Text, spec model.Spec, length int) (
 	adjust func(position int, logits []float32), err error) {
 	f.Ban = slices.Clone(f.Ban)
@@ -120,6 +121,7 @@ func addBias(f *model.Filter, t *Text, spec model.Spec, text string) error {
 var idList = regexp.MustCompile(`^[0-9]+(,[0-9]+)*$`)
 
 // ParseTokens reads TOKENS as Constraints describes them; t is nil where the model makes no text.
+// An id beyond the vocabulary is an error, and a text without tokens.
 func ParseTokens(t *Text, spec model.Spec, text string) ([]int32, error) {
 	if !idList.MatchString(text) {
 		if t == nil {

@@ -81,8 +81,9 @@ func (l *Languages) knownText(tokens []int32) string {
 
 // Compile returns the language of a sequence whose tokens are known but for masks, nil if nothing
 // is masked, and the tokens that end the sequence: endTokens, or those that end the model's texts.
-// cut are tokens before which what is shown of the text ends: one that pads ends it then.
-// ctx ends a compilation that takes long; its owner (WithOwner) decides whose turn it is.
+// cut are tokens before which what is shown of the text ends: one that pads ends it then. ctx ends
+// a compilation that takes long; its owner (WithOwner) decides whose turn it is. A grammar that no
+// text of this length can follow, or whose automaton is too large, is a *param.Error.
 func (l *Languages) Compile(ctx context.Context, g *Grammar, tokens, endTokens,
 	cut []int32) (*constrain.Language, []int32, error) {
 	language := &constrain.Language{FirstPosition: slices.Index(tokens, l.spec.Mask)}

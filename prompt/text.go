@@ -123,8 +123,9 @@ const GrowingHole = 4
 
 // Infill returns the tokens [length] of a run that fills the holes of text, each written as a
 // number of tokens in brackets: "Once upon a time there[3] girl named Lily.". A hole [?] has the
-// length that the model finds, if model.Spec.Growth says that it can. Positions after the
-// text are masked too; a length of 0 means that of the text.
+// length that the model finds, if model.Spec.Growth says that it can. Positions after the text are
+// masked too; a length of 0 means that of the text. A text without a hole, or with more positions
+// than the model has, is a *param.Error.
 func (t *Text) Infill(text string, length int) ([]int32, error) {
 	return t.InfillWith(t.Encode, text, length)
 }
@@ -203,7 +204,8 @@ func (t *Text) holeLength(number string) (int, error) {
 }
 
 // Begin returns the tokens of a prompt and those that belong before it. continues says that the
-// positions to fill follow the prompt; otherwise something else comes after them.
+// positions to fill follow the prompt; otherwise something else comes after them. The error is that
+// of the tokenizer: text with what the vocabulary lacks.
 func (t *Text) Begin(prompt string, special, continues bool) ([]int32, error) {
 	tokens, err := t.Encoder(special)(prompt)
 	if continues {
@@ -264,7 +266,8 @@ type Room struct {
 }
 
 // FillCount returns the number of positions to fill beside the known tokens: Fill if it is set,
-// otherwise the rest of Length, otherwise Usual, but never more than are left.
+// otherwise the rest of Length, otherwise Usual, but never more than are left. A *param.Error says
+// which field asks for more than there is.
 func (t *Text) FillCount(r Room) (int, error) {
 	longest := t.MaxLength()
 	if r.Length < 0 || r.Length > longest {
@@ -318,7 +321,8 @@ func (t *Text) endOfText() (id int32, ok bool) {
 }
 
 // End returns the token that ends a text. text is an id such as 198, the spelling of a special
-// token, or a text of one token; "" means that of the model's files.
+// token, or a text of one token; "" means that of the model's files. Another number of tokens is a
+// *param.Error, as it is where the files name none.
 func (t *Text) End(text string) (int32, error) {
 	if text == "" {
 		id, ok := t.endOfText()
@@ -340,6 +344,7 @@ func (t *Text) End(text string) (int32, error) {
 
 // After returns the tokens of a text that follows a prompt whose tokens are known. The two are
 // tokenized together, as they would be in one text, unless that changes the prompt's own tokens.
+// The error is that of the tokenizer.
 func (t *Text) After(prefix []int32, prompt string, special bool, text string) ([]int32, error) {
 	ids, err := t.Encode(text)
 	if err != nil || prompt == "" {

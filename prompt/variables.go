@@ -30,7 +30,8 @@ func (v *Variables) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Set adds NAME=VALUE, where a VALUE that is not a bool, a whole number or null is a text.
+// Set adds NAME=VALUE, where a VALUE that is not a bool, a whole number or null is a text. A text
+// without = or without a name is an error.
 func (v *Variables) Set(text string) error {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok || name == "" {

@@ -64,7 +64,7 @@ func (osFiles) OpenFile(name string, flag int) (openFile, error) {
 	return f, nil
 }
 
-// Rename replaces to.
+// Rename replaces newName.
 func (osFiles) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
 
 // Link makes a hard link.

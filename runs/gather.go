@@ -23,7 +23,8 @@ type source struct {
 // once, and that every output agrees with its shard's manifest. It returns the number of outputs.
 //
 // Files of a folder are hard links to those of the shards if the file system supports it, so do not
-// change them there. out may exist from an interrupted Gather, which then goes on.
+// change them there. out may exist from an interrupted Gather, which then goes on. An error names
+// the shard or the output.
 func Gather(out string, shards []string) (int, error) {
 	if err := checkOutside(out, shards); err != nil {
 		return 0, err
@@ -149,7 +150,7 @@ func readSources(names []string) ([]source, error) {
 	return sources, sortSources(sources)
 }
 
-// checkSameRun returns an error if other is a shard of another run than s.
+// checkSameRun returns an error if second is a shard of another run than s.
 func (s source) checkSameRun(second source) error {
 	if differences := listDifferences(s.Settings, second.Settings); len(differences) > 0 {
 		inShards := strings.NewReplacer(" there,", " in the first,", " now", " in the second")

@@ -92,7 +92,7 @@ func (l *Log) checkUnchanged() error {
 }
 
 // Append appends a line, or several, without the last newline. They are on the disk when Append
-// returns.
+// returns. A file that somebody else has changed is an error.
 func (l *Log) Append(line []byte) error {
 	line = append(bytes.Clone(line), '\n')
 	if err := l.checkUnchanged(); err != nil {

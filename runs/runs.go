@@ -35,7 +35,8 @@ func OpenFolder(dir string, s Settings, shard Shard, n int) (*Folder, error) {
 
 // OpenLines opens, begins or continues a run in the file name. It treats shards and other runs as
 // [OpenFolder] does. Listed lines are read and must match the manifest; what follows the last of
-// them was being written when the run stopped, and is cut off.
+// them was being written when the run stopped, and is cut off. An error says what is in the file
+// instead: another run, other settings, or lines that do not match.
 func OpenLines(name string, s Settings, shard Shard, n int) (*Lines, error) {
 	if err := shard.makeParent(name); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (s Shard) makeParent(name string) error {
 }
 
 // Verify compares every output of the run at name, a folder or a file of lines, with the manifest.
-// It changes nothing.
+// It changes nothing. What does not match is in the Report; an error is that of reading.
 func Verify(name string) (*Report, error) { return verify(osFiles{}, name) }
 
 // OpenLog opens or creates the log at name, whose lock the caller holds. A new one begins with the

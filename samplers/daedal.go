@@ -89,7 +89,7 @@ func (s *lengthState) beginPass(v *View) {
 	}
 }
 
-// window returns the indexes from..to-1 in Masked of the window's positions.
+// window returns the indexes first..end-1 in Masked of the window's positions.
 func (s *lengthState) window(v *View, block int) (first, end int) {
 	first, _ = slices.BinarySearch(v.Masked, s.windowStart)
 	end, _ = slices.BinarySearch(v.Masked, s.windowStart+block)

@@ -27,7 +27,7 @@ func ParseFS(files fs.FS) (Tokenizer, string, error) { return ParseClass(files, 
 
 // ParseClass is ParseFS with a default for the tokenizer's class, which counts if
 // tokenizer_config.json names none. transformers' AutoTokenizer has such a default for each
-// model_type.
+// model_type. An error names the file; where none is there it wraps fs.ErrNotExist.
 func ParseClass(files fs.FS, class string) (Tokenizer, string, error) {
 	config, err := ReadConfig(files, "tokenizer_config.json")
 	if err != nil {

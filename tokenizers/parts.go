@@ -9,7 +9,8 @@ type Part struct {
 	Special bool
 }
 
-// EncodeParts encodes parts as one text: words and merges may cross the borders of parts.
+// EncodeParts encodes parts as one text: words and merges may cross the borders of parts. The error
+// is that of Encode.
 func EncodeParts(t Tokenizer, parts []Part) ([]int32, error) {
 	if v, ok := WithoutMask(t).(*vocabulary); ok {
 		return v.encodeParts(parts)

@@ -61,7 +61,7 @@ var classRoles = map[string]map[string]string{
 // ReadRoles returns the text of each role that a model's folder names: in tokenizer_config.json, in
 // special_tokens_map.json, or by the tokenizer_class. As in transformers, the second file counts
 // more than the first, and not at all where that has added_tokens_decoder. A role that is null is
-// left out.
+// left out. An error names the file, which may be missing.
 func ReadRoles(files fs.FS) (map[string]string, error) {
 	config, err := ReadConfig(files, "tokenizer_config.json")
 	if err != nil {

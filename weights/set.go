@@ -120,8 +120,8 @@ func NetworkFolder(modules []byte) (string, error) {
 // Open maps the model at name: a safetensors file, its index.json, or a directory. In a directory
 // it looks for model.safetensors, for model.safetensors.index.json with its shards, and for
 // diffusion_pytorch_model.safetensors of diffusers or its .fp16 variants. An error names the file:
-// a header that the format does not allow, a tensor that is in two shards, or one that the index
-// names and no shard has. Close the set when it is no longer needed.
+// a header that the format does not allow, or a tensor that is not in the shard that the index
+// names. Close the set when it is no longer needed.
 func Open(name string) (*Set, error) {
 	info, err := os.Stat(name)
 	if err != nil {

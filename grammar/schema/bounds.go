@@ -61,7 +61,7 @@ func (b Bounds) withRecursion(recursion int) Bounds {
 	return b
 }
 
-// contains reports whether no part of b that levels choose is narrower than that of other.
+// contains reports whether no part of b that levels choose is narrower than that of inner.
 func (b Bounds) contains(inner Bounds) bool {
 	return b.Free >= inner.Free && b.Recursion >= inner.Recursion && b.Text >= inner.Text &&
 		b.Exact >= inner.Exact && b.Items >= inner.Items

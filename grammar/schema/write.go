@@ -9,7 +9,8 @@ import (
 
 // Write returns a JSON value as the engine would write it: the keys of an object in the order of
 // the alternative that it satisfies or, if it satisfies none, of the first, and others sorted. The
-// result matches the schema's automaton if the value is valid and within its bounds.
+// result matches the schema's automaton if the value is valid and within its bounds. What is not
+// JSON is an error.
 func (s *Schema) Write(data []byte) (string, error) {
 	v, err := parseJSON(data)
 	if err != nil {

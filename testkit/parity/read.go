@@ -91,7 +91,7 @@ func (r *reading) pass(t *testing.T, b *model.Batch, rows, read []int32) []float
 }
 
 // fullPass compares a full pass over part that reads some rows, none in the first sequence, with
-// passes over all that read each sequence in turn.
+// passes over whole that read each sequence in turn.
 func (r *reading) fullPass(t *testing.T, whole, part *model.Batch) {
 	want := map[int32][]float32{}
 	for s, used := range r.lengths {

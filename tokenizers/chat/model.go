@@ -120,7 +120,8 @@ func (m *Model) WithContext(ctx context.Context) *Model {
 }
 
 // Encode returns the ids of a conversation, up to the start of the answer. The text of messages
-// never becomes a special token.
+// never becomes a special token. An error is that of the template, which may refuse a conversation,
+// or of the tokenizer.
 func (m *Model) Encode(messages []Message, o Options) ([]int32, error) {
 	data, err := MessagesJSON(messages)
 	if err != nil {

@@ -78,7 +78,7 @@ type Options struct {
 }
 
 // Parse parses a template. tokens are the texts of special tokens by their names in a template,
-// such as bos_token.
+// such as bos_token. An error names the line and what is not supported there.
 func Parse(source string, tokens map[string]string) (t *Template, err error) {
 	defer recoverFailure(&err)
 	if len(source) > MaxSource {
@@ -99,7 +99,9 @@ func (t *Template) Render(messages []Message, o Options) ([]tokenizers.Part, err
 	return t.RenderJSON(data, o)
 }
 
-// RenderJSON is Render for messages in JSON, which may have more fields, such as tool_calls.
+// RenderJSON is Render for messages in JSON, which may have more fields, such as tool_calls. An
+// error is that of JSON which is no list of messages, one that the template raises, or one of its
+// limits.
 func (t *Template) RenderJSON(messages []byte, o Options) (parts []tokenizers.Part, err error) {
 	out, err := t.render(messages, o)
 	return out.parts(), err

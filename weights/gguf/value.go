@@ -131,7 +131,7 @@ func (f *File) Int(key string) (n int, err error) {
 	return n, err
 }
 
-// intInRange returns an integer, an error for one that is not from least to most.
+// intInRange returns an integer, an error for one that is not from low to high.
 func (f *File) intInRange(key string, low, high int) (int, error) {
 	n, err := f.Int(key)
 	if err == nil && (n < low || n > high) {
