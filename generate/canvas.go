@@ -73,12 +73,14 @@ func (c canvas) stepsFor(r Recipe, masks int) int {
 
 // mayGrow reports whether a member that is done gets another canvas.
 func (m *member) mayGrow() bool {
+	// There must be room, somebody who says whether the text has its end, and positions that were
+	// filled. A sampler that finds the length itself has found it.
 	length := len(m.Sequence.Tokens)
 	if m.Err != nil || length >= m.MaxLength || m.HasEnd == nil || m.maskedLeft > 0 ||
 		len(m.free) == 0 || m.findsLength {
 		return false
 	}
-	if m.mayTextGrow() && m.shortestRest() > 0 {
+	if m.mayTextGrow() && m.shortestRest() > 0 { // its language wants more text
 		return true
 	}
 	for _, p := range m.free {

@@ -8,6 +8,8 @@ func (p *partial) rescale(top float32, power float64) {
 		p.top = top
 		return
 	}
+
+	// Each logit-top changes by d, so that e*(logit-top) becomes factor*e*(logit-top + d).
 	d := float64(p.top) - float64(top)
 	factor := math.Exp(d)
 	p.dot = factor * (p.dot + float64(d*p.sum))

@@ -60,6 +60,8 @@ func splitConvInputs(set *weights.Set) (*weights.Set, error) {
 // packWeights packs the bound weights.
 func (s *shortConv) packWeights(l *nn.Loader) {
 	l.Load(&s.B, &s.C, &s.X, &s.Out)
+
+	// The filter is [hidden, taps]. By taps, each of them is a row that scales all numbers of a state.
 	filter := l.Floats(&s.Filter)
 	hidden := len(filter) / convTaps
 	taps := make([]float32, len(filter))
