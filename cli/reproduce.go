@@ -46,8 +46,9 @@ func newReproduce() *cobra.Command {
 
 Without flags the embedded models are measured, in under 20 minutes on two cores. The report is
 report.md and report.html (one page with its plots inside), the plots are figures/*.svg and *.png,
-the verdicts verdicts.json, and every measured point a line of results-text.jsonl and
-results-image.jsonl. After an interruption the same command continues. --redraw beside its flags
+the verdicts verdicts.json, and every measured point a line of results-text.jsonl,
+results-image.jsonl or, where a claim is tried again on a model whose distribution is known, of
+results-letters.jsonl and results-topics.jsonl. After an interruption the same command continues. --redraw beside its flags
 writes the report again from these results alone: it measures nothing and loads no model.
 
 --decide 2h goes on with further seeds of what undecided claims depend on, the claim that needs the
@@ -125,10 +126,7 @@ func (f *reproduceFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 		return err
 	}
 	f.Scenes = size.Image.Scenes
-	kinds := []string{""}
-	if f.model == "demo" {
-		kinds = []string{"image", "text"}
-	}
+	kinds := f.kinds()
 	if err := experiments.CheckJournals(f.out, kinds...); err != nil {
 		return err
 	}
@@ -172,15 +170,16 @@ func (f *reproduceFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 
 // redrawReport writes the report of the results that are there.
 func (f *reproduceFlags) redrawReport(set *pflag.FlagSet, size experiments.Size) error {
-	if f.decide > 0 || f.Hub.Enabled() {
-		return usagef("--redraw measures nothing, want it without --decide and --hub")
+	if f.Hub.Enabled() {
+		return usagef("--redraw measures nothing, want it without --hub")
 	}
 	var results []experiments.Result
 	settings := experiments.Settings{}
-	for _, kind := range []string{"image", "text"} {
+	for _, kind := range append([]string{"image", "text"}, exactKinds()...) {
 		name := experiments.JournalName(f.out, kind)
 		recorded, journal, dropped, err := experiments.ReadJournal(name)
-		if errors.Is(err, fs.ErrNotExist) && f.model != "demo" { // a published model is of one kind
+		isNeeded := f.model == "demo" && (kind == "image" || kind == "text")
+		if errors.Is(err, fs.ErrNotExist) && !isNeeded { // a published model is of one kind
 			continue
 		}
 		if err != nil {
@@ -217,9 +216,25 @@ func (f *reproduceFlags) writeReport(results []experiments.Result, settings expe
 	return writeStdout(report.Summary())
 }
 
+// kinds returns the kinds of models to measure: "" is that of the model.
+func (f *reproduceFlags) kinds() []string {
+	if f.model != "demo" {
+		return []string{""}
+	}
+	return append(exactKinds(), "image", "text")
+}
+
+// exactKinds returns the kinds of the exact laws.
+func exactKinds() (kinds []string) {
+	for _, law := range experiments.ExactLaws {
+		kinds = append(kinds, law.Kind)
+	}
+	return kinds
+}
+
 // openMeasurement loads the model of a kind, and its journal.
 func (f *reproduceFlags) openMeasurement(ctx context.Context, kind string) (*measurement, error) {
-	m, err := f.newMeasurement(ctx, kind, f.taskFlags, &f.Hub)
+	m, err := f.loadMeasurement(ctx, kind)
 	if err == nil && f.out == "-" {
 		err = usagef("--out is -, want a folder's name")
 	}
@@ -229,6 +244,22 @@ func (f *reproduceFlags) openMeasurement(ctx context.Context, kind string) (*mea
 	if err == nil {
 		err = m.openJournal(experiments.JournalName(f.out, m.task.Kind))
 	}
+	return m, err
+}
+
+// loadMeasurement loads the model of a kind.
+func (f *reproduceFlags) loadMeasurement(ctx context.Context, kind string) (*measurement, error) {
+	i := slices.Index(exactKinds(), kind)
+	if i < 0 {
+		return f.newMeasurement(ctx, kind, f.taskFlags, &f.Hub)
+	}
+	law := experiments.ExactLaws[i]
+	exact := f.deviceFlags
+	exact.model = law.Model
+	judge := taskFlags{}
+	judge.Judge = law.Model
+	m, err := exact.newMeasurement(ctx, "text", judge, &share.Hub{}) // too cheap to share
+	m.task.Kind = law.Kind
 	return m, err
 }
 

@@ -11,6 +11,9 @@ type Verdict struct {
 	Claim  string `json:"claim"`
 	Figure string `json:"figure"`
 
+	// Law is the exact law on which the claim was tried; "" is the measured model.
+	Law string `json:"law,omitempty"`
+
 	// Rule is the rule that decides Holds, as a sentence.
 	Rule string `json:"rule"`
 
@@ -24,7 +27,8 @@ type Verdict struct {
 	// the values stayed as they are; 0 if more than 16384 times would be needed.
 	SamplesFactor float64 `json:"times,omitempty"`
 
-	// kind is that of the model, text or image, and dependsOn what the verdict was computed of.
+	// kind is that of the model, text, image or an exact law's, and dependsOn what the verdict was
+	// computed of.
 	kind      string
 	dependsOn []methodSteps
 }
@@ -76,11 +80,16 @@ func Verdicts(results []Result, s Size) []Verdict {
 // judgeClaims judges as if there were factor times the samples with the same values: the errors
 // alone shrink.
 func judgeClaims(results []Result, s Size, factor float64) (out []Verdict) {
-	for _, k := range []struct {
+	type judged struct {
 		kind   string
 		grid   Grid
 		claims func(t Table, g Grid, judge func(Verdict))
-	}{{"image", s.Image, judgeImageClaims}, {"text", s.Text, judgeTextClaims}} {
+	}
+	list := []judged{{"image", s.Image, judgeImageClaims}, {"text", s.Text, judgeTextClaims}}
+	for _, law := range ExactLaws {
+		list = append(list, judged{law.Kind, s.Exact, judgeExactClaims})
+	}
+	for _, k := range list {
 		var needs []methodSteps
 		t := Table{Kind: k.kind, Results: results, N: k.grid.N, More: factor}
 		if len(t.methods()) == 0 {
@@ -95,6 +104,9 @@ func judgeClaims(results []Result, s Size, factor float64) (out []Verdict) {
 		}
 		k.claims(t, k.grid, func(v Verdict) {
 			v.kind = k.kind
+			if law, ok := exactLaw(k.kind); ok {
+				v.Law = law.Kind
+			}
 			v.dependsOn = needs
 			needs = nil
 			v.Numbers = slices.DeleteFunc(v.Numbers,
@@ -157,18 +169,17 @@ func judgeTextClaims(t Table, g Grid, judge func(Verdict)) {
 	random := Point{Sampler: "random"}
 	hybrid := Point{Sampler: "hybrid", Alpha: g.MomentAlpha}
 	pairs := []Point{random, hybrid}
-	judge(t.judgeCachePerStep(g, "perplexity", "partial caching gains per step, text", "4", pairs))
-	judge(t.judgeCachePerSecond(g, "perplexity", "partial caching gains per second, text", "4", pairs))
+	judge(t.judgeCachePerStep(g, "perplexity", cachePerStep, "4", pairs))
+	judge(t.judgeCachePerSecond(g, "perplexity", cachePerSecond, "4", pairs))
 	judge(t.judgeSpeedup(g))
-	judge(t.judgeFollows(g, "moment", "Moment follows MaskGIT, in entropy", "5", "entropy"))
+	judge(t.judgeFollows(g, "moment", followsInEntropy, "5", "entropy"))
 	judge(t.judgeEntropyCost(g))
 	judge(t.judgeCrossing(g))
 	judge(t.judgeThroughout(g))
-	judge(t.judgeFollows(g, "moment", "Moment follows MaskGIT, in perplexity", "6", "perplexity"))
-	judge(t.judgeFollows(g, "temp", "temperature sampling alone explains most of MaskGIT, in perplexity",
-		"6", "perplexity"))
-	judge(t.judgeArithmetic(g, "vanilla", "32-bit arithmetic biases Vanilla"))
-	judge(t.judgeArithmetic(g, fixedName, "32-bit arithmetic does not bias Fixed"))
+	judge(t.judgeFollows(g, "moment", followsInPerplexity, "6", "perplexity"))
+	judge(t.judgeFollows(g, "temp", temperatureExplains, "6", "perplexity"))
+	judge(t.judgeArithmetic(g, "vanilla", arithmeticBiases))
+	judge(t.judgeArithmetic(g, fixedName, arithmeticDoesNotBias))
 	if !math.IsNaN(stories.Value) {
 		judge(t.judgeCachePerStep(g, "contradictions", "partial caching gains per step, in contradictions",
 			"stories", pairs))

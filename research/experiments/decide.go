@@ -8,7 +8,7 @@ import (
 // Followup is the next work that could decide a claim.
 type Followup struct {
 	Claim  string
-	Kind   string  // of its model, text or image
+	Kind   string  // of its model: text, image or an exact law's
 	Points []Point // to measure: further seeds of what the verdict depends on
 	Cost   float64 // seconds of generation, by the results so far
 }
@@ -38,11 +38,7 @@ func ChooseFollowup(results []Result, s Size) (next Followup, ok bool) {
 // planFollowup returns the further seeds that a verdict asks for.
 func (v Verdict) planFollowup(results []Result, s Size) Followup {
 	next := Followup{Claim: v.Claim, Kind: v.kind}
-	grid := s.Text
-	if v.kind == "image" {
-		grid = s.Image
-	}
-	t := Table{Kind: v.kind, Results: results, N: grid.N}
+	t := Table{Kind: v.kind, Results: results, N: s.gridOf(v.kind).N}
 	for _, c := range v.dependsOn {
 		have := t.resultsAt(c.method, c.steps)
 		if len(have) == 0 {

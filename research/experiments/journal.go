@@ -158,9 +158,10 @@ func parseResult(line []byte) (r Result, err error) {
 
 // checkRanges returns an error for a result that no run can have.
 func (r *Result) checkRanges() error {
+	_, isExact := exactLaw(r.Kind)
 	switch {
-	case r.Kind != "text" && r.Kind != "image":
-		return fmt.Errorf("kind is %q, want text or image", r.Kind)
+	case r.Kind != "text" && r.Kind != "image" && !isExact:
+		return fmt.Errorf("kind is %q, want text or image, or an exact law", r.Kind)
 	case r.Steps < 1:
 		return fmt.Errorf("steps is %d, want at least 1", r.Steps)
 	case r.N < 1:

@@ -12,6 +12,7 @@ type Size struct {
 	Name  string
 	Text  Grid
 	Image Grid
+	Exact Grid // of each of ExactLaws
 }
 
 // Grid lists the measurements for one kind of model.
@@ -56,6 +57,16 @@ var (
 			Batch:       2,
 		},
 		Grid{Steps: []int{1, 2}, Alphas: []float64{6}, Repeats: 2, N: 4, Batch: 4, Scenes: 8},
+		Grid{
+			Length:      128,
+			Steps:       []int{2, 4},
+			TableSteps:  []int{2, 4},
+			Alphas:      []float64{6},
+			MomentAlpha: 3,
+			Repeats:     2,
+			N:           4,
+			Batch:       4,
+		},
 	}
 	DefaultSize = Size{
 		"default",
@@ -77,6 +88,7 @@ var (
 			Batch:   15,
 			Scenes:  1000,
 		},
+		exactGrid,
 	}
 	FullSize = Size{
 		"full",
@@ -97,8 +109,24 @@ var (
 			Batch:   64,
 			Scenes:  10_000,
 		},
+		exactGrid,
 	}
 )
+
+// exactGrid is that of exact laws, whose passes cost so little that a point has exactFactor times
+// the samples of a small network's.
+var exactGrid = Grid{
+	Length:      128,
+	Steps:       []int{4, 8, 16, 32},
+	TableSteps:  []int{4, 8, 32},
+	Alphas:      []float64{3, 6, 12},
+	MomentAlpha: 3,
+	Repeats:     3,
+	N:           exactFactor * 30,
+	Batch:       50,
+}
+
+const exactFactor = 5
 
 // ForPublished returns the size with its sample counts, but whole sequences and the paper's steps,
 // for published models.
@@ -125,6 +153,7 @@ var SamplesParam = param.Param{
 func (s Size) WithSamples(n int) Size {
 	s.Text.N = n
 	s.Image.N = n
+	s.Exact.N = exactFactor * n
 	return s
 }
 
@@ -219,10 +248,24 @@ func (g Grid) ImagePoints() (points []Point) {
 	return points
 }
 
-// Points returns the points of a kind of model, text or image.
+// Points returns the points of a kind of model: text, image or that of an exact law.
 func (s Size) Points(kind string) []Point {
+	if _, ok := exactLaw(kind); ok {
+		return s.Exact.ExactPoints()
+	}
 	if kind == "image" {
 		return s.Image.ImagePoints()
 	}
 	return s.Text.TextPoints()
+}
+
+// gridOf returns the grid of a kind of model.
+func (s Size) gridOf(kind string) Grid {
+	if _, ok := exactLaw(kind); ok {
+		return s.Exact
+	}
+	if kind == "image" {
+		return s.Image
+	}
+	return s.Text
 }

@@ -36,6 +36,12 @@ func world(s Size, quality, entropy func(p Point) float64) []Result {
 		out = append(out, Result{Kind: "image", Point: p, Seconds: []float64{seconds},
 			Metrics: Metrics{"frechet": noisy(math.Exp(quality(p)), p)}})
 	}
+	for _, law := range ExactLaws {
+		for _, p := range s.Exact.ExactPoints() {
+			out = append(out, Result{Kind: law.Kind, Point: p, Seconds: []float64{1}, Metrics: Metrics{
+				"perplexity": noisy(math.Exp(quality(p)), p), "entropy": noisy(entropy(p), p)}})
+		}
+	}
 	return out
 }
 
@@ -70,10 +76,24 @@ func asInPaper(p Point) (quality, entropy float64) {
 func TestVerdicts(t *testing.T) {
 	results := world(DefaultSize, func(p Point) float64 { q, _ := asInPaper(p); return q },
 		func(p Point) float64 { _, h := asInPaper(p); return h })
+	claims := map[string][]Verdict{}
 	for _, v := range Verdicts(results, DefaultSize) {
 		require.Truef(t, v.Holds, "%s: %v", v.Claim, v.Numbers)
 		require.Equal(t, "holds", v.Word())
 		require.NotEmpty(t, v.Rule)
+		claims[v.Claim] = append(claims[v.Claim], v)
+	}
+	for claim, verdicts := range claims { // on the model, and on each exact law or why not
+		if verdicts[0].whyNoExactLaw() != "" {
+			require.Len(t, verdicts, 1, claim)
+			continue
+		}
+		require.Len(t, verdicts, 1+len(ExactLaws), claim)
+	}
+	require.Len(t, claims, 19)
+	require.Len(t, premises, 19)
+	for claim := range claims {
+		require.NotEmpty(t, premises[claim], claim)
 	}
 	opposite := world(DefaultSize, func(p Point) float64 {
 		steps := math.Log2(float64(p.Steps))
@@ -121,7 +141,9 @@ func TestReport(t *testing.T) {
 		Settings{"text model": "demo"}
 	markdown := string(r.Markdown("figures/"))
 	for _, want := range []string{"# Reproduction", "](figures/stories.svg)",
-		"| stories | Hybrid contradicts itself less than Random | holds |", "| 3 | Moment follows MaskGIT | holds |",
+		"| stories | Hybrid contradicts itself less than Random | holds | no: contradictions",
+		"| 6 | Moment follows MaskGIT, in perplexity | holds | holds | holds |",
+		"| 3 | Moment follows MaskGIT | holds | no: a distance", "## On exact laws",
 		"](figures/figure5-tradeoff.svg)", "| Vanilla | 32 bit |", "a machine", "- text model: demo"} {
 		require.Contains(t, markdown, want)
 	}

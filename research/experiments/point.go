@@ -113,7 +113,7 @@ func (p Point) Check(d model.Denoiser) error {
 
 // Task is a model and the judge of its samples.
 type Task struct {
-	// Kind is text or image.
+	// Kind is text, image or that of an exact law.
 	Kind  string
 	Model model.Denoiser
 

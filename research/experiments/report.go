@@ -2,10 +2,12 @@ package experiments
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -105,6 +107,7 @@ func (r *Report) sections() []section {
 			},
 		},
 	}
+	out = append(out, r.paperSection())
 	out = append(out, section{
 		Heading: "Verdicts",
 		Text: []string{
@@ -118,6 +121,9 @@ func (r *Report) sections() []section {
 		},
 		Table: r.verdictTable(),
 	})
+	if t := r.truthTable(); t != nil {
+		out = append(out, r.exactSection(t))
+	}
 	for _, f := range []struct {
 		heading string
 		prefix  string
@@ -152,23 +158,180 @@ func (r *Report) sections() []section {
 	if t := r.precisionTable(); t != nil {
 		out = append(out, section{Heading: "Table 2: numerical precision", Table: t})
 	}
-	rules := section{Heading: "Rules"}
+	out = append(out, section{Heading: "Numbers behind the verdicts", Table: r.numberTable()})
+	rules := section{Heading: "Rules and premises"}
 	for _, v := range r.Verdicts {
-		rules.Text = append(rules.Text, fmt.Sprintf("*%s*: %s.", v.Claim, v.Rule))
+		if v.Law != "" {
+			continue // the same rule
+		}
+		rules.Text = append(rules.Text, fmt.Sprintf("*%s*: %s. Its premise: %s.", v.Claim, v.Rule,
+			premises[v.Claim]))
 	}
 	return append(out, rules, r.differences())
 }
 
-// verdictTable returns the verdicts, a row each.
+// paperFigures are what the paper's figures and its table 2 show, in a line.
+var paperFigures = []struct{ figure, about string }{
+	{"3", "FID of MAGE on ImageNet against steps, by sampler and α"},
+	{"4", "FID and generative perplexity against time, with and without partial caching"},
+	{"5", "entropy of SDTT's texts against steps; perplexity against entropy"},
+	{"6", "perplexity of temperature samplers against steps; time on another machine"},
+	{"table 2", "perplexity and entropy with draws in 32 and in 64 bits"},
+}
+
+// paperSection returns the page for a reader of the paper: each figure beside what was found here.
+func (r *Report) paperSection() section {
+	s := section{
+		Heading: "For a reader of the paper",
+		Text: []string{
+			"Its figures 3 to 6 and table 2 are drawn below under the same numbers. On published weights, " +
+				"two commands repeat them: `unmask reproduce --full --model " +
+				"jdeschena/sdtt@baselines_kld_step_70000 --judge openai-community/gpt2-large` for figures 4 " +
+				"(right), 5, 6 and table 2, and `unmask reproduce --full --model MAGE_DIR --inception " +
+				"pt_inception-2015-12-05-6726825d.pth --reference imagenet` for figures 3 and 4 (left), as " +
+				"docs/published.md says.",
+		},
+		Table: &reportTable{Head: []string{"figure", "what the paper shows", "its claims here"}},
+	}
+	for _, f := range paperFigures {
+		cells := r.countVerdicts(f.figure)
+		if cells != "" {
+			s.Table.Rows = append(s.Table.Rows, []string{f.figure, f.about, cells})
+		}
+	}
+	return s
+}
+
+// countVerdicts says how many of a figure's claims hold, on the measured model and on exact laws.
+func (r *Report) countVerdicts(figure string) string {
+	var parts []string
+	models := []string{""}
+	for _, law := range ExactLaws {
+		models = append(models, law.Kind)
+	}
+	for _, law := range models {
+		counts := map[string]int{}
+		for _, v := range r.Verdicts {
+			if v.Figure == figure && v.Law == law {
+				counts[v.Word()]++
+			}
+		}
+		var words []string
+		for _, word := range []string{"holds", "does not hold", "undecided"} {
+			if n := counts[word]; n > 0 {
+				words = append(words, fmt.Sprintf("%d %s", n, word))
+			}
+		}
+		if len(words) > 0 {
+			parts = append(parts, cmp.Or(law, r.modelName())+": "+strings.Join(words, ", "))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// exactSection returns the part of the report about exact laws, with the table of how far samples
+// are from them.
+func (r *Report) exactSection(t *reportTable) section {
+	s := section{Heading: "On exact laws", Table: t}
+	s.Text = append(s.Text, "A network of the demo's size errs in its marginals, and what a sampler "+
+		"does to its errors is no property of the sampler. The claims about text are therefore tried "+
+		"again where the marginals are the truth's own. Below, each method less samples of the law "+
+		"itself, in nats a token and in nats of entropy: 0 is right, and a method whose -log p is below "+
+		"0 is surer than the truth.")
+	for _, law := range ExactLaws {
+		s.Text = append(s.Text, fmt.Sprintf("*%s* (`%s`): %s.", law.Kind, law.Model, law.About))
+	}
+	return s
+}
+
+// verdictTable returns the verdicts in words, a row for each claim: on the measured model and on
+// the exact laws.
 func (r *Report) verdictTable() *reportTable {
-	g := &reportTable{Head: []string{"figure", "claim", "verdict", "numbers"}}
+	head := []string{"figure", "claim", r.modelName()}
+	var laws []string
+	for _, law := range ExactLaws {
+		if slices.ContainsFunc(r.Verdicts, func(v Verdict) bool { return v.Law == law.Kind }) {
+			laws = append(laws, law.Kind)
+			head = append(head, law.Kind+", exact")
+		}
+	}
+	g := &reportTable{Head: head}
+	for _, v := range r.Verdicts {
+		if v.Law != "" {
+			continue
+		}
+		row := []string{v.Figure, v.Claim, v.Word() + v.moreSamplesNote()}
+		for _, law := range laws {
+			row = append(row, r.verdictOn(law, v))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// verdictOn returns the verdict on a claim on an exact law, or why there is none.
+func (r *Report) verdictOn(law string, claim Verdict) string {
+	for _, v := range r.Verdicts {
+		if v.Law == law && v.Claim == claim.Claim {
+			return v.Word() + v.moreSamplesNote()
+		}
+	}
+	return claim.whyNoExactLaw()
+}
+
+// numberTable returns the numbers behind the verdicts, a row for each claim and model.
+func (r *Report) numberTable() *reportTable {
+	g := &reportTable{Head: []string{"figure", "claim", "model", "numbers"}}
 	for _, v := range r.Verdicts {
 		var numbers []string
 		for _, n := range v.Numbers {
 			numbers = append(numbers, n.String())
 		}
-		g.Rows = append(g.Rows, []string{v.Figure, v.Claim, v.Word() + v.moreSamplesNote(),
+		g.Rows = append(g.Rows, []string{v.Figure, v.Claim, cmp.Or(v.Law, r.modelName()),
 			strings.Join(numbers, "; ")})
+	}
+	return g
+}
+
+// modelName returns what the report calls the measured model.
+func (r *Report) modelName() string {
+	if r.Demo {
+		return "demo"
+	}
+	return "model"
+}
+
+// truthTable returns how far each method is from the truth on the exact laws, nil if none was
+// measured: the mean of -log p of a token under the law, and the entropy of a sample's own tokens,
+// each less that of samples of the law itself.
+func (r *Report) truthTable() *reportTable {
+	g := &reportTable{Head: []string{"law", "sampler"}}
+	grid := r.Size.Exact
+	for _, n := range grid.Steps {
+		g.Head = append(g.Head, fmt.Sprintf("-log p, %d steps", n), fmt.Sprintf("entropy, %d steps", n))
+	}
+	truth := Point{Sampler: "random"} // with a step for each position
+	for _, law := range ExactLaws {
+		t := Table{Kind: law.Kind, Results: r.Results, N: grid.N}
+		for _, m := range t.methods() {
+			row := []string{law.Kind, m.Name()}
+			isMeasured := true
+			for _, n := range grid.Steps {
+				quality := combine(logRatio, t.metric(m, n, "perplexity"),
+					t.metric(truth, grid.Length, "perplexity"))
+				entropy := combine(subtract, t.metric(m, n, "entropy"),
+					t.metric(truth, grid.Length, "entropy"))
+				isMeasured = isMeasured && !math.IsNaN(quality.Value)
+				row = append(row, fmt.Sprintf("%+.3f ± %.3f", quality.Value, quality.Error()),
+					fmt.Sprintf("%+.3f ± %.3f", entropy.Value, entropy.Error()))
+			}
+			if isMeasured {
+				g.Rows = append(g.Rows, row)
+			}
+		}
+	}
+	if len(g.Rows) == 0 {
+		return nil
 	}
 	return g
 }
@@ -205,7 +368,7 @@ func (r *Report) countSeeds() (measured, planned int) {
 	for _, result := range r.Results {
 		measured = max(measured, int(result.Seed)+1)
 	}
-	return measured, max(r.Size.Text.Repeats, r.Size.Image.Repeats)
+	return measured, max(r.Size.Text.Repeats, r.Size.Image.Repeats, r.Size.Exact.Repeats)
 }
 
 // differences lists how the run differs from the paper's experiments, and why.

@@ -110,6 +110,9 @@ func (r *Report) Summary() string {
 		if !strings.HasPrefix(figure, "table") {
 			figure = "figure " + figure
 		}
+		if v.Law != "" {
+			figure += ", on exact " + v.Law
+		}
 		fmt.Fprintf(&out, "%-13s %s (%s)%s\n", v.Word(), v.Claim, figure, v.moreSamplesNote())
 	}
 	return out.String()
