@@ -111,6 +111,9 @@ func (d *deviceFlags) loadModel(ctx context.Context) (*unmask.Model, error) {
 	if err != nil {
 		return nil, refuseModelName(err)
 	}
+
+	// A default may have been replaced by what fits, and a name may have told the kind. What is noted
+	// of a run, and what workers are told, is what was loaded.
 	d.deviceName = m.Backend.Name()
 	if m.Source != nil {
 		d.precision = m.Precision.String()

@@ -174,6 +174,8 @@ func (f *imageFlags) setPictureFile(flags *pflag.FlagSet) error {
 	if !flags.Changed("n") {
 		f.n = 1
 	}
+
+	// A contact sheet of one picture is that picture.
 	f.single = f.n == 1
 	f.sheet = f.out
 	f.out = ""

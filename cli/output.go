@@ -43,7 +43,7 @@ func (s *stdoutWriter) Write(p []byte) (int, error) {
 		out = []byte(terminal.EscapeControls(string(p)))
 	}
 	written, err := os.Stdout.Write(out)
-	if err != nil {
+	if err != nil { // written counts escapes, which may be more bytes than p has
 		n = min(n, written)
 	}
 	err = wrapError("standard output", atomicfile.WithoutPath(err))

@@ -79,6 +79,7 @@ func (c *compiler) chooseBounds(e *expr, recursion, limit int) (chosen Bounds, s
 	}
 	chosen = levels[level]
 
+	// A wider level does not fit as a whole. Some of its dimensions may, one after the other.
 	for level++; level < len(levels) && size <= limit; level++ {
 		for _, setDimension := range dimensions {
 			wider := chosen

@@ -24,6 +24,7 @@ func (d *document) schemasOfSameValue(e *expr, o *object, depth int) ([]*expr, e
 		list = append(list, negate(x))
 	}
 	if condition := d.subschema(e, o, "if"); condition != nil {
+		// If C then A else B is (C and A) or (not C and B). Without A and B it says nothing.
 		then := cmp.Or(d.subschema(e, o, "then"), anything)
 		otherwise := cmp.Or(d.subschema(e, o, "else"), anything)
 		if then != anything || otherwise != anything {

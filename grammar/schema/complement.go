@@ -61,7 +61,7 @@ func (a numbers) addComplement(add func(restrict func(*shape))) error {
 	if a.fractionsOnly {
 		add(func(s *shape) { s.wholeOnly = true })
 	}
-	if len(a.multiplesOf) > 0 {
+	if len(a.multiplesOf) > 0 { // no rule of shapes says that a number is no multiple
 		return fmt.Errorf("not of multipleOf")
 	}
 	return nil

@@ -102,6 +102,9 @@ func (c *compiler) restrictToBound(d *grammar.DFA, bound *big.Rat, open, upper b
 func atLeastExpression(bound string, open bool) string {
 	whole, places, _ := strings.Cut(bound, ".")
 	const anyPlaces = `(\.[0-9]*)?`
+
+	// A number is greater if it has more digits before the point, or a greater digit before or after
+	// it where all digits before that are the bound's, or the bound's digits and more behind them.
 	list := []string{fmt.Sprintf(`[0-9]{%d,}%s`, len(whole)+1, anyPlaces)}
 	for i, c := range whole {
 		if c < '9' {
@@ -131,6 +134,8 @@ const maxMultiple = 2000
 // with as many places as a power of ten has.
 func keepMultiples(d *grammar.DFA, m *big.Rat, budget *grammar.Budget) (*grammar.DFA, error) {
 	refusal := &UnsupportedError{Feature: "multipleOf " + formatNumber(m)}
+
+	// x is a multiple of m if x*10^places is one of m*10^places, which is a whole number.
 	places := 0
 	scaled := new(big.Rat).Set(m)
 	for ; !scaled.IsInt(); places++ {

@@ -112,13 +112,13 @@ func (w *walker) addKeys(source, target int32, s *objects, order []string, extra
 		if err != nil {
 			return false, err
 		}
-		if !ok {
+		if !ok { // no value satisfies the key's schema, or its name is forbidden
 			if s.required[k] {
 				return false, nil
 			}
 			continue
 		}
-		if !s.required[k] {
+		if !s.required[k] { // it may be left out
 			w.joinRows(row, next)
 		}
 		row = next

@@ -172,7 +172,7 @@ func shapeOfValue(v any) *shape {
 		s := allOfKind(objectKind)
 		s.properties = map[string]*expr{}
 		s.required = map[string]bool{}
-		s.rules = []rule{{fallback: nothing}}
+		s.rules = []rule{{fallback: nothing}} // no further key has a value
 		for _, k := range v.keys {
 			s.keys = append(s.keys, k)
 			s.properties[k] = exprOfValue(v.values[k])
