@@ -103,6 +103,9 @@ func (r Request) addRevisions(identity map[string]string) {
 	if samplers.Is[samplers.Resizer](r.Sampler) && r.Guidance.Scale != 0 {
 		identity["guided-hole"] = revision
 	}
+	if samplers.CountsChanged(r.Schedule, r.Steps) {
+		identity["counts"] = revision
+	}
 }
 
 // checkTokens returns an error for a length or known tokens that the model cannot have.

@@ -86,6 +86,7 @@ func (s Settings) Quote(name string) string {
 // an older program and would go on with other bytes. A request has the name only where its bytes
 // changed, so that all other runs go on.
 var Changes = map[string]string{
+	"counts":      "since 0.2 a schedule rounds as its authors' program does",
 	"ends":        "since 0.2 a text is shown to another end",
 	"grammar":     "since 0.2 tokens under a grammar are drawn in order of ids",
 	"guided-hole": "since 0.2 guidance follows a hole that changes its length",

@@ -120,6 +120,12 @@ func TestScheduleValues(t *testing.T) {
 	require.Equal(t, 129, samplers.ForAMUSEd.At(8, 12, 256)) // what torch computes, as the next two
 	require.Equal(t, 232, samplers.Linear.At(11, 12, 252))
 	require.Equal(t, 35, samplers.Linear.At(7, 12, 60))
+	for steps, changed := range map[int]bool{12: false, 20: false, 39: true, 51: true, 64: false} {
+		require.Equal(t, changed, samplers.CountsChanged(samplers.MAGE, steps), steps)
+	}
+	require.True(t, samplers.CountsChanged(samplers.Linear, 12))
+	require.False(t, samplers.CountsChanged(samplers.Linear, 8))
+	require.False(t, samplers.CountsChanged(samplers.ForAMUSEd, 12))
 	require.Equal(t, []int{2, 4, 6, 8},
 		[]int{samplers.Uniform.At(0.5, 8, 32), samplers.Uniform.At(1, 8, 32),
 			samplers.Uniform.At(1.5, 8, 32), samplers.Uniform.At(2, 8, 32)})

@@ -128,6 +128,22 @@ var (
 	}}
 )
 
+// CountsChanged reports whether a schedule may have given other counts before 0.2 in so many steps:
+// those of linear were computed in float64, which is the same where steps divide exactly, and mage
+// multiplied before it divided, which may leave one position less than half.
+func CountsChanged(s Schedule, steps int) bool {
+	switch s {
+	case Linear:
+		return steps&(steps-1) != 0
+	case MAGE:
+		at := float64(2*steps) / 3 // where half is masked
+		before := math.Cos(math.Pi / 2 * at / float64(steps))
+		now := math.Cos(math.Pi / 2 * (at / float64(steps)))
+		return steps%3 == 0 && (before < 0.5) != (now < 0.5)
+	}
+	return false
+}
+
 // floorMasks rounds a number of masks down, before the last step to at least 1: a sequence without
 // masks would end early.
 func floorMasks(masked float64, beforeLast bool) int {
