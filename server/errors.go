@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"unmask"
 	"unmask/internal/jsonline"
@@ -67,9 +68,10 @@ type faultBody struct {
 
 // body returns the fault as OpenAI's clients read it.
 func (f *Fault) body() faultBody {
-	b := faultBody{Message: f.Message, Type: f.openAIType(), Code: f.Code}
+	b := faultBody{Message: faultText(f.Message, maxFaultMessage), Type: f.openAIType(), Code: f.Code}
 	if f.Param != "" {
-		b.Param = &f.Param
+		name := faultText(f.Param, maxFaultName)
+		b.Param = &name
 	}
 	return b
 }
@@ -117,6 +119,21 @@ func fieldFault(code, name, format string, args ...any) *Fault {
 func newFault(status int, code, format string, args ...any) *Fault {
 	message := shorten(fmt.Sprintf(format, args...), maxFaultMessage)
 	return &Fault{Status: status, Code: code, Message: message}
+}
+
+// faultText returns a text as an answer may repeat it: one line of at most so many bytes, in which
+// characters that no reader sees, or that move others, are spelled out.
+func faultText(text string, maxBytes int) string {
+	text = shorten(text, maxBytes)
+	var b strings.Builder
+	for _, r := range strings.ToValidUTF8(text, "\ufffd") {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return shorten(b.String(), maxBytes)
 }
 
 // shorten returns a text of at most so many bytes, and "..." where there are more.
