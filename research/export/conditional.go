@@ -115,7 +115,7 @@ func readGuidance(tokensFile string) float64 {
 		if n, _ := fmt.Sscanf(text, "%c + %g (c - u)", &base, &w); n != 2 {
 			return 0
 		}
-		if base == 'u' {
+		if base == 'u' { // u + w(c-u) is c + (w-1)(c-u)
 			w--
 		}
 	}
@@ -162,6 +162,8 @@ func (e *exporter) conditionalStreams(b *model.Batch) (streams []weights.Stream,
 	for i, c := range b.Conditions {
 		without.Conditions[i] = c.Unconditional
 	}
+
+	// A model that draws from prompts cannot do without one: its file must have the empty prompt.
 	if !e.m.Spec().Prompt || !slices.Contains(without.Conditions, nil) {
 		add("logits_uncond", e.m.Denoiser, &without)
 		if w := readGuidance(e.in.file); w != 0 {

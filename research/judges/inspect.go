@@ -111,6 +111,8 @@ func ConvertToGGUF(ctx context.Context, dir, file, mixture string) error {
 	if err := atomicfile.CheckPlace(file); err != nil {
 		return err
 	}
+
+	// Checked under another name first, which ends in .gguf because Inspect goes by that.
 	hidden := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".tmp.gguf")
 	if err := gguf.Convert(ctx, dir, hidden, mixture); err != nil {
 		return err

@@ -128,6 +128,9 @@ func (it *Item) isRightJSON(text string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+
+		// The automaton knows one way to write each value. Any other is as right, such as another order
+		// of keys.
 		written, err := s.Write([]byte(text))
 		if err != nil || !s.Match(written) {
 			return false, nil

@@ -189,13 +189,15 @@ func dispersion(m *exact.Model, i int, chosen []int) (nats float64) {
 				given = append(given, position)
 			}
 		}
+
+		// Each size has the same probability, and each subset of that size.
 		weight := 1 / (float64(len(others)+1) * float64(combin.Binomial(len(others), len(given))))
 		x := slices.Repeat([]int32{int32(s)}, n)
 		values := 1
 		for range given {
 			values *= s
 		}
-		for value := range values {
+		for value := range values { // all ways to fill the given positions
 			digits := value
 			for _, position := range given {
 				x[position] = int32(digits % s)

@@ -59,6 +59,7 @@ func frequencyPoints(curve string, x, y, expected []float64) (points []Point) {
 		}
 		p := Point{Curve: curve, X: x[i] / sumX, Y: y[i] / sumY}
 		if expected != nil {
+			// A count of a share q of n draws has the variance n*q*(1-q).
 			q := expected[i] / floats.Sum(expected)
 			p.Error = 1.96 * math.Sqrt(q*(1-q)/sumY)
 		}

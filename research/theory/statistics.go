@@ -78,6 +78,7 @@ func Distributions(n, s int, seed uint64) [][]float64 {
 		p[i] = make([]float64, s)
 		sum := 0.0
 		for x := range p[i] {
+			// Exponential variables, divided by their sum, are uniform on the simplex.
 			p[i][x] = -math.Log(r.Uniform(i*s+x, philox.Setup))
 			sum += p[i][x]
 		}

@@ -291,7 +291,7 @@ func (t *TextEncoder) flattenIDs(ids [][]int32) (joined, ends []int32, err error
 			if id < 0 || int(id) >= t.cfg.IDs {
 				return nil, nil, fmt.Errorf("id %d of text %d is %d, want 0 to %d", i, s, id, t.cfg.IDs-1)
 			}
-			if t.cfg.End < 0 && id > text[end] {
+			if t.cfg.End < 0 && id > text[end] { // the first of the largest id, as OpenAI's program has it
 				end = i
 			}
 		}

@@ -93,7 +93,7 @@ func (t *Tokenizer) readPad(files fs.FS) error {
 		var token struct {
 			Content string `json:"content"`
 		}
-		if json.Unmarshal(f.Pad, &token.Content) != nil {
+		if json.Unmarshal(f.Pad, &token.Content) != nil { // a text, or an object with more about it
 			if err := json.Unmarshal(f.Pad, &token); err != nil {
 				return fmt.Errorf("%s: pad_token: %w", name, err)
 			}
@@ -127,7 +127,7 @@ func (t *Tokenizer) Encode(text string, length int, pad int32) (ids []int32, cut
 	}
 	ids = append(make([]int32, 0, length), t.start)
 	ids = append(ids, pieces...)
-	cut = len(ids) > length-1
+	cut = len(ids) > length-1 // the last place is the end's
 	if cut {
 		ids = ids[:length-1]
 	}

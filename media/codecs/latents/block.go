@@ -83,10 +83,14 @@ func (t *vit) runBlocks(b backend.Backend) {
 	t.Pre.Apply(b, w.X, w.X, n)
 	for i := range t.Blocks {
 		k := &t.Blocks[i]
+
+		// x += out(attention(norm(x)))
 		k.Norm1.Apply(b, w.H, w.X, n)
 		k.qkv.Apply(b, w.QKV, w.H, n, backend.Identity)
 		t.layer.Apply(b, w.H, w.Q, t.k, t.v, w.QKV, &t.rows, n)
 		k.OutProj.AddTo(b, w.X, w.H, n)
+
+		// x += down(gelu(up(norm(x))))
 		k.Norm2.Apply(b, w.H, w.X, n)
 		k.Up.Apply(b, w.Inner, w.H, n, backend.GELUErf)
 		k.Down.AddTo(b, w.X, w.Inner, n)

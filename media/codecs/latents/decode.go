@@ -17,6 +17,9 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	d.out = nn.ConvAsLinear(d.Out, d.OutBias)
 	l.Load(&d.Embed, &d.Text, &d.out)
 	d.Vit.packWeights(l, n)
+
+	// What every stream begins with: the positions, with the class's vector in row 0 and the mask's
+	// in each cell. The codes' vectors are added to the rows of the latent tokens.
 	base := append(l.Floats(&d.Position), l.Floats(&d.Latent)...)
 	nn.AddTo(base, l.Floats(&d.Class))
 	mask := l.Floats(&d.Mask)
@@ -44,6 +47,9 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	d.latent = b.New(z.DecCells, z.VQGAN.ZChannels)
 	d.mix = nn.ConvAsLinear(d.Mix, d.MixBias)
 	l.Load(&d.mix, m.Drawer)
+
+	// A cell's latent is the mean of all codes, weighted by its probabilities: a product with the
+	// transposed codebook.
 	codes := l.Floats(&m.Mixture)
 	channels := z.VQGAN.ZChannels
 	d.toLatent = b.Pack(channels, z.PixelCodes, l.Precision, func(i int, dst []float32) {

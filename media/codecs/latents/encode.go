@@ -15,6 +15,9 @@ func (m *Tokenizer) loadEncoder(l *nn.Loader) {
 	e.out = nn.ConvAsLinear(e.Out, e.OutBias)
 	l.Load(&e.Patches, &e.out)
 	e.Vit.packWeights(l, n)
+
+	// What every stream begins with: the positions, the class's vector in row 0, and the latent
+	// tokens. The patches are added to the rows of the cells.
 	base := append(l.Floats(&e.Position), l.Floats(&e.Latent)...)
 	nn.AddTo(base, l.Floats(&e.Class))
 	nn.AddTo(base[(1+cells)*z.EncWidth:], l.Floats(&m.Latents))
