@@ -35,7 +35,7 @@ func readPostProcessor(s object) (surrounding, error) {
 	case "Sequence":
 		return readSequence(s, "processors", readPostProcessor, func(all []surrounding) surrounding {
 			var sum surrounding
-			for _, a := range all {
+			for _, a := range all { // each puts its tokens around what those before it have made
 				sum.before = slices.Concat(a.before, sum.before)
 				sum.after = append(sum.after, a.after...)
 			}

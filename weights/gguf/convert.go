@@ -298,7 +298,7 @@ func (c *converter) findFamily() (arch string, err error) {
 	if c.err != nil {
 		return "", c.err
 	}
-	if kind == llada.kind && c.hasConfig("expert_intermediate_size") {
+	if kind == llada.kind && c.hasConfig("expert_intermediate_size") { // with the same type
 		kind = lladaMoE.kind
 	}
 	for arch, family := range familyByArchitecture {
@@ -348,6 +348,7 @@ func (c *converter) ropeScalingKeys(arch string) []Key {
 		return keys
 	}
 
+	// Readers compute the attention's factor from the others, and round the ends of the ramp.
 	c.require(!c.hasConfig("attention_factor"), "attention_factor", "null")
 	c.require(!c.hasConfig("truncate") || string(c.config["truncate"]) == "true", "truncate", "true")
 	c.require(c.configNumber("mscale") == 1 || c.configNumber("mscale_all_dim") == 0, "mscale", "1")

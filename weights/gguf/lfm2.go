@@ -146,6 +146,7 @@ func (c *converter) prepareLFM2() {
 
 // lfm2Keys returns the keys of the network beside sizes.
 func (c *converter) lfm2Keys(arch string) []Key {
+	// A layer without keys is a convolution, which llama.cpp tells by a number of heads of 0.
 	heads := make([]int32, c.blocks)
 	for i := range heads {
 		name := fmt.Sprintf("lfm2.layers.%d.self_attn.k_proj.weight", i)
@@ -161,7 +162,7 @@ func (c *converter) lfm2Keys(arch string) []Key {
 	}
 	template, err := c.chatTemplate()
 	c.err = cmp.Or(c.err, err)
-	if strings.Contains(template, "[Question]") {
+	if strings.Contains(template, "[Question]") { // the model that writes answers
 		keys = append(keys, Key{kindKey, "lfm2-diffusion"})
 	}
 	return keys

@@ -608,7 +608,7 @@ func (k *modelKeys) ropeScalingConfig() any {
 			values[authorKey] = k.positiveFloat(name, 0)
 		}
 	}
-	if _, ok := values["mscale_all_dim"]; ok {
+	if _, ok := values["mscale_all_dim"]; ok { // their quotient counts, which wants both
 		values["mscale"] = 1
 	}
 	name := ropeScaling + "original_context_length"
