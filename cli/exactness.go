@@ -47,7 +47,7 @@ core. After an interruption the same command continues.`,
 	}
 	s := cmd.Flags()
 	s.StringVarP(&f.model, "model", "m", experiments.ExactnessModel,
-		"exact `MODEL` whose pairs are the same everywhere: oracle:letters:length=N")
+		"exact `MODEL` of a line of positions, such as oracle:hmm:length=N,hidden=16")
 	f.registerCompute(s)
 	f.methodFlags.register(s, "all", "4,8,16,32,64,128")
 	flags.IntP(s, &f.exactness.N, "n", experiments.ExactnessNParam)
@@ -100,14 +100,14 @@ func (f *exactnessFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 // checkModel returns an error for a model without a truth to compare with.
 func (f *exactnessFlags) checkModel() error {
 	if !catalog.IsExact(f.model) {
-		return usagef("--model is %s, want oracle:letters:length=N", f.model)
+		return usagef("--model is %s, want an exact one, such as oracle:letters:length=N", f.model)
 	}
 	m, err := catalog.ParseExact(f.model)
 	switch {
 	case err != nil:
 		return usagef("%v", wrapError("--model", err))
-	case m.Pairs() == nil || m.Length() < 2:
-		return usagef("--model is %s, want oracle:letters:length=N with N above 1", f.model)
+	case m.Pairs() == nil:
+		return usagef("--model is %s, want a line of positions, and more than one", f.model)
 	}
 	return nil
 }

@@ -101,19 +101,3 @@ func (m *Model) conditionalsByPowers(p []float64, x []int32) (logP float64) {
 	}
 	return logP
 }
-
-// Pairs returns how probable each pair of neighbouring tokens is, [tokens, tokens], for a model
-// with one hidden state a token in which all pairs of neighbours have the same distribution; nil
-// for any other model.
-func (m *Model) Pairs() []float64 {
-	if m.alphabet == "" {
-		return nil
-	}
-	p := make([]float64, 0, len(m.step))
-	for s, first := range m.first {
-		for _, next := range m.step[s*m.states : (s+1)*m.states] {
-			p = append(p, first*next)
-		}
-	}
-	return p
-}

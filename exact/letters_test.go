@@ -88,5 +88,26 @@ func TestLetters(t *testing.T) {
 	require.Zero(t, deviation)
 	one, _ := exact.Letters(1).Entropy()
 	require.InDelta(t, 2.214, (h-one)/4, 0.001) // nats a letter
-	require.Nil(t, parse(t, "markov:length=5").Pairs())
+}
+
+// Pairs are those at a place drawn at random, by the definition.
+func TestPairs(t *testing.T) {
+	for _, text := range []string{"product:length=5,tokens=3", "markov:length=6,tokens=4,stay=0.5",
+		"hmm:length=5,tokens=3,hidden=4,stay=0.7", "letters:length=4"} {
+		m := parse(t, text)
+		k := m.Tokens()
+		places := float64(m.Length() - 1)
+		want := make([]float64, k*k)
+		for at := range m.Length() - 1 {
+			for pair := range want {
+				x := slices.Repeat([]int32{int32(k)}, m.Length())
+				x[at] = int32(pair / k)
+				x[at+1] = int32(pair % k)
+				want[pair] += math.Exp(m.LogProb(x)) / places
+			}
+		}
+		require.InDeltaSlice(t, want, m.Pairs(), 1e-12, text)
+	}
+	require.Nil(t, parse(t, "ising").Pairs())
+	require.Nil(t, parse(t, "markov:length=1").Pairs())
 }

@@ -30,8 +30,8 @@ const maxDiversitySamples = 1000
 // TextScorer judges text: generative perplexity by raw ids (SDTT, the paper) or, where Retokenize
 // is set, as MDLM's code has it; the mean entropy of a sample's own tokens; of the first 1000
 // samples, distinct2 and self_bleu; the share of their chances that stories take to contradict
-// themselves, and their slips; and where the judge is an exact model whose pairs of neighbours are
-// the same everywhere, how far the samples' pairs are from them, and the share of the first 1000
+// themselves, and their slips; and where the judge is an exact model of a line of tokens, how far
+// the samples' pairs of neighbours are from its own, and the share of the first 1000
 // samples that equal an earlier one. One goroutine at a time may use one.
 type TextScorer struct {
 	Judge      metrics.Judge

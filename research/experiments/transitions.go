@@ -7,8 +7,8 @@ import (
 	"unmask/internal/philox"
 )
 
-// truthJudge is a judge that knows the truth: how probable each pair of neighbouring tokens is,
-// [tokens, tokens]; nil where pairs differ from place to place.
+// truthJudge is a judge that knows the truth: how probable each pair of neighbouring tokens is at a
+// place drawn at random, [tokens, tokens]; nil where tokens are not in a line.
 type truthJudge interface{ Pairs() []float64 }
 
 // transitions compares how often tokens follow each other in samples with the truth (Tang et al.
