@@ -197,14 +197,15 @@ func (p *Pool) fillBatch(b *model.Batch, owners []*member) {
 			ragged = true
 			used = m.step.visible
 		}
-		conditions = conditions || m.Condition != nil
+		condition := m.passCondition(&p.spec)
+		conditions = conditions || condition != nil
 		visible = visible || m.step.visiblePositions != nil
 		shadows = shadows || m.step.shadows != nil
 		b.Time = append(b.Time, p.passTime(m))
 		b.Steps = append(b.Steps, model.Progress{N: m.canvasSteps() + 1, Steps: m.maxSteps})
 		b.LastOpened = append(b.LastOpened, m.lastOpened())
 		b.Lengths = append(b.Lengths, used)
-		b.Conditions = append(b.Conditions, m.Condition)
+		b.Conditions = append(b.Conditions, condition)
 		b.Places = append(b.Places, m.place)
 		b.Kept = append(b.Kept, m.step.visiblePositions)
 		b.Shadows = append(b.Shadows, m.step.shadows)

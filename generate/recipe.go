@@ -69,6 +69,11 @@ type Guidance struct {
 
 	// Schedule says how the scale depends on the step: "" or a name in guide.ScheduleNames.
 	Schedule string
+
+	// Share is for models without conditions: the share of the tokens known so far, drawn anew in each
+	// step, that the unconditional pass does not see (Lee et al. 2025, GenMol: molecular context
+	// guidance). 0 means that it does not see the tokens known from the start.
+	Share float64
 }
 
 // Defaults returns the default run: for text hybrid in 32 uniform steps, for images moment in 16

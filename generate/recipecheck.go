@@ -70,6 +70,7 @@ func (r Recipe) checkRanges() error {
 		{"cache", float64(r.Cache)},
 		{"refresh", float64(r.Refresh)},
 		{"guidance", r.Guidance.Scale},
+		{"guidance-share", r.Guidance.Share},
 		{"end-penalty", r.EndPenalty},
 		{"window", float64(r.Window)},
 		{"window-sigma", r.WindowSigma},
@@ -116,7 +117,8 @@ func (r *Recipe) inactiveParams() (list []inactiveParam) {
 			"settled with " + samplers.Text(r.Sampler) + ": it may take an end back"})
 	}
 	if r.Guidance.Scale == 0 {
-		list = append(list, inactiveParam{"guidance-schedule", "none without guidance"})
+		list = append(list, inactiveParam{"guidance-schedule", "none without guidance"},
+			inactiveParam{"guidance-share", "0 without guidance"})
 	}
 	return list
 }
@@ -215,7 +217,14 @@ func (r Recipe) checkDrafts() error {
 // checkGuidance returns an error if there is guidance but no condition. A model that takes no
 // condition is guided by the tokens known from the start (Nie et al. 2025, LLaDA, generate.py).
 func (r Recipe) checkGuidance(spec model.Spec, tokens []int32) error {
-	if r.Guidance.Scale == 0 || spec.IsConditional() {
+	switch {
+	case r.Guidance.Share != 0 && spec.IsConditional():
+		return r.refuseParam("guidance-share", "0: this model is guided by its condition",
+			param.NoEffect)
+	case r.Guidance.Share != 0 && r.Reuse != NoReuse:
+		return r.refuseParam("guidance-share",
+			"0 with reuse "+r.Reuse.String()+": each step leaves out other tokens", param.Unsupported)
+	case r.Guidance.Scale == 0 || spec.IsConditional():
 		return nil
 	}
 	// A begin token alone, which every text has, says nothing to be guided by.

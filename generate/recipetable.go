@@ -148,6 +148,12 @@ var recipeParams = []recipeParam{
 			}
 			return err
 		}},
+	floatParam(param.Param{Name: "guidance-share", Min: 1e-3, Max: 1, Zero: "what is known at first",
+		Default: "0",
+		Paper:   "Lee et al. 2025, GenMol",
+		Help: "without class or prompt, the share of what is known so far that guidance leaves out, others " +
+			"in each step; 0 leaves out what is known at first"},
+		func(r *Recipe) *float64 { return &r.Guidance.Share }),
 }
 
 // Params describes all parameters of a recipe, in the order of its text.

@@ -212,8 +212,8 @@ func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, mask
 		}
 		b.Time = append(b.Time, float64(m.maskedLeft-len(c.Positions))/float64(length))
 		b.Steps = append(b.Steps, model.Progress{N: m.canvasSteps() + 1, Steps: m.maxSteps})
-		if m.Condition != nil {
-			b.Conditions = append(b.Conditions, m.Condition)
+		if c := m.passCondition(&p.spec); c != nil {
+			b.Conditions = append(b.Conditions, c)
 		}
 	}
 	m.step.work.Full += len(candidates)

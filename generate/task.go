@@ -1,9 +1,11 @@
 package generate
 
 import (
+	"cmp"
 	"slices"
 
 	"unmask/guide"
+	"unmask/internal/philox"
 	"unmask/model"
 	"unmask/samplers"
 )
@@ -283,6 +285,30 @@ func (t *task) setGuidance(spec model.Spec) (err error) {
 	}
 	t.initial.Condition = c
 	return nil
+}
+
+// passCondition returns the condition of the member's next pass: the task's or, with a share of
+// guidance, one whose KnownPositions are drawn for this step, without replacement, among those of
+// known tokens that are content. It is the same in all passes of a step.
+func (m *member) passCondition(spec *model.Spec) *model.Condition {
+	if m.Guidance.Share == 0 {
+		return m.Condition
+	}
+	stream := m.randomStream()
+	noise := map[int32]float64{}
+	var context []int32
+	for p, token := range m.Tokens {
+		if token != m.mask && !spec.IsFiller(token) {
+			context = append(context, int32(p))
+			noise[int32(p)] = stream.Uniform(p, philox.Context)
+		}
+	}
+	count := int(m.Guidance.Share * float64(len(context)))
+	slices.SortFunc(context, func(a, b int32) int { return cmp.Compare(noise[a], noise[b]) })
+	c := *m.Condition
+	c.KnownPositions = context[:count]
+	slices.Sort(c.KnownPositions)
+	return &c
 }
 
 // hasFilter reports whether the request changes the logits of its rows.

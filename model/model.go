@@ -59,6 +59,9 @@ type Spec struct {
 	// NeverDrawn are tokens below Outcomes that the network itself forbids.
 	NeverDrawn []int32
 
+	// Fillers are tokens that may be drawn and are no content, such as padding.
+	Fillers []int32
+
 	// BeforeText and AfterText are the tokens around every text, which are not shown with it: an
 	// encoder's first and last.
 	BeforeText []int32
@@ -122,6 +125,12 @@ func (s Spec) DefaultLength() int {
 		return n
 	}
 	return DefaultTextLength + s.SpecialCount()
+}
+
+// IsFiller reports whether a token is no content: one of those around every text, or of Fillers.
+func (s *Spec) IsFiller(token int32) bool {
+	return slices.Contains(s.BeforeText, token) || slices.Contains(s.AfterText, token) ||
+		slices.Contains(s.Fillers, token)
 }
 
 // SpecialCount returns the number of tokens around every text.

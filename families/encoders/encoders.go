@@ -366,6 +366,7 @@ func (m *Model) packWeights(o model.Options) error {
 			AfterText:  c.tokens.after,
 			EndTokens:  c.tokens.ends,
 			NeverDrawn: c.tokens.forbidden,
+			Fillers:    c.fillers(),
 		},
 		Head:         head,
 		RawHead:      &raw,

@@ -26,6 +26,14 @@ var genmolCompanions = map[string]map[string]string{
 // genmolHidden are [UNK] and [PAD], which may be drawn and are not shown.
 var genmolHidden = []int32{0, 3}
 
+// fillers are the tokens that may be drawn and are no content.
+func (c *Config) fillers() []int32 {
+	if c.family.name == genmol {
+		return genmolHidden
+	}
+	return nil
+}
+
 // The numbers of masks of a molecule from nothing, of each version, and behind a fragment. The
 // authors draw them: they take a length from those of 249,455 molecules, without the fragment's
 // tokens, but at least these (and 18 behind a fragment). The lengths have a mean of 49, and 95 % of
@@ -48,21 +56,38 @@ func (c *Config) textLength() int {
 	return genmolFirstLength
 }
 
-// genmolPresets are the published settings of GenMol's tasks (scripts/exps of the authors): the
-// temperature of tokens, and the noise of the choice, which falls from step to step. One position
-// opens in each.
+// genmolTask is a published run of GenMol's.
+type genmolTask struct {
+	noise       float64 // of the choice, which falls from step to step
+	temperature float64 // of tokens
+
+	// context is the share of the known tokens that guidance leaves out; 0 for no guidance.
+	context float64
+}
+
+// genmolPresets are the published settings of GenMol's tasks (scripts/exps of the authors). One
+// position opens in each step. Guidance is of weight 2 in logits u + 2(c-u).
 func (c *Config) genmolPresets() map[string]string {
-	const form = "amused(noise=%g) steps=256 temperature=%g"
-	settings := map[string][2]float64{ // noise, temperature
-		"de-novo": {0.5, 0.5},
-		"linker":  {3, 1.2},
+	tasks := map[string]genmolTask{
+		"de-novo":             {noise: 0.5, temperature: 0.5},
+		"linker":              {noise: 3, temperature: 1.2},
+		"motif-extension":     {noise: 1.2, temperature: 1.2, context: 0.3},
+		"scaffold-decoration": {noise: 2, temperature: 1.2, context: 0.3},
+		"superstructure":      {noise: 2, temperature: 1.2, context: 0.4},
 	}
 	if c.BracketSafe {
-		settings["de-novo"] = [2]float64{0.3, 1}
+		tasks["de-novo"] = genmolTask{noise: 0.3, temperature: 1}
+		tasks["motif-extension"] = genmolTask{noise: 1, temperature: 1.2, context: 0.3}
+		tasks["scaffold-decoration"] = genmolTask{noise: 2, temperature: 1.5, context: 0.3}
+		tasks["superstructure"] = genmolTask{noise: 2, temperature: 1.5, context: 0.4}
 	}
 	presets := map[string]string{}
-	for name, s := range settings {
-		presets[name] = fmt.Sprintf(form, s[0], s[1])
+	for name, task := range tasks {
+		presets[name] = fmt.Sprintf("amused(noise=%g) steps=256 temperature=%g", task.noise,
+			task.temperature)
+		if task.context > 0 {
+			presets[name] += fmt.Sprintf(" guidance=1 guidance-share=%g", task.context)
+		}
 	}
 	return presets
 }

@@ -14,6 +14,7 @@ import (
 
 	"unmask/backend/cpu"
 	"unmask/generate"
+	"unmask/guide"
 	"unmask/model"
 	"unmask/testkit/parity"
 	"unmask/weights"
@@ -59,7 +60,7 @@ func genmolRun(t *testing.T, m model.Denoiser, recipe string, starts [][]int32) 
 		requests = append(requests, generate.Request{Recipe: r, Index: uint32(i), Known: start})
 	}
 	steps := make([][][]int32, len(starts))
-	for step, err := range generate.Each(context.Background(), m, generate.PoolOptions{},
+	for step, err := range generate.Each(context.Background(), m, generate.PoolOptions{Guided: true},
 		slices.Values(requests)) {
 		require.NoError(t, err)
 		for _, q := range step.Sequences {
@@ -266,4 +267,58 @@ func TestCompanionOfGenMol(t *testing.T) {
 		ok, err := filepath.Match(pattern, "model_v2.ckpt")
 		return ok && err == nil
 	}))
+}
+
+// Guidance with a share of the known tokens: the logits of one step, and the published loop in
+// which all tokens known so far are left out.
+func TestGuidanceOfGenMol(t *testing.T) {
+	p := parity.Open(t, "genmol-tiny")
+	m, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
+	require.NoError(t, err)
+	all, shape := p.Ints("tokens")
+	chosen, _ := p.Ints("guided_chosen")
+	want, wantShape := p.Floats("guided_logits")
+	b := parity.Batch(all[:shape[1]], []int{1, shape[1]})
+	b.Conditions = []*model.Condition{{Class: model.NoClass, KnownPositions: chosen}}
+	guided := guide.New(m.Denoiser, func(model.Progress) float64 { return 1 })
+	got, err := guided.Forward(t.Context(), b)
+	require.NoError(t, err)
+	// Special tokens have no logits of their own here, because they are never drawn.
+	logits := parity.Logits(t, got, parity.Count(shape[1]), wantShape[1])
+	for i, x := range logits {
+		if math.IsInf(float64(x), -1) {
+			logits[i] = want[i]
+		}
+	}
+	parity.RequireClose(t, want, logits, 1e-5)
+
+	start, _ := p.Ints("golden_guided_prompt")
+	order, _ := p.Ints("golden_guided_order")
+	final, _ := p.Ints("golden_guided")
+	recipe := fmt.Sprintf("amused(tokens=likeliest) steps=%d temperature=0 guidance=1 guidance-share=1",
+		len(order))
+	steps := genmolRun(t, m.Denoiser, recipe, [][]int32{start})[0]
+	require.Len(t, steps, len(order))
+	tokens := slices.Clone(start)
+	for i, position := range order {
+		tokens[position] = final[position]
+		require.Equal(t, tokens, steps[i], "step %d", i)
+	}
+}
+
+// The tasks that were published with guidance have it in their presets.
+func TestPresetsOfGenMol(t *testing.T) {
+	first, err := loadWith(t, "genmol-tiny", object{"bracket_safe": nil})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{
+		"de-novo":             "amused(noise=0.5) steps=256 temperature=0.5",
+		"linker":              "amused(noise=3) steps=256 temperature=1.2",
+		"motif-extension":     "amused(noise=1.2) steps=256 temperature=1.2 guidance=1 guidance-share=0.3",
+		"scaffold-decoration": "amused(noise=2) steps=256 temperature=1.2 guidance=1 guidance-share=0.3",
+		"superstructure":      "amused(noise=2) steps=256 temperature=1.2 guidance=1 guidance-share=0.4",
+	}, first.Presets)
+	for name, text := range first.Presets {
+		_, err := generate.ParseRecipe(text)
+		require.NoError(t, err, name)
+	}
 }

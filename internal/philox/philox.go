@@ -13,6 +13,7 @@ const (
 	Reorder            // a second, independent noise for ranking
 	Remask             // chooses which open positions close
 	Setup              // before the first step
+	Context            // the known tokens that guidance masks
 )
 
 // The multipliers of a round and the steps of its keys.

@@ -182,6 +182,7 @@ export class Settings {
 		case "class": return !!classes;
 		case "guidance": return guided;
 		case "guidance-schedule": return guided && !!+of("guidance");
+		case "guidance-share": return kind === "text" && !!+of("guidance");
 		case "steps": return !s?.self_paced || of("reuse") === "blocks";
 		case "schedule": return !s?.self_paced;
 		case "cache": return !s || s.cache;
