@@ -47,6 +47,9 @@ func (s *Suite) measureStep(p backend.Precision) (work, error) {
 		P2:  make([]float64, qwenRows),
 		Arg: make([]int32, qwenRows),
 	}
+
+	// Each weight is a multiplication and an addition, and so is each number of a key and of a value
+	// that a row's heads see.
 	ops := float64(qwenRows) * (qwenBlocks*(2*qwenWeights+4*qwenRows*qwenHeads*qwenHead) +
 		2*qwenHidden*qwenVocab)
 	return work{run: fullPass(m, 1, stats), cost: cost{ops: ops, precision: p}}, nil

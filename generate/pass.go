@@ -132,7 +132,8 @@ func (p *Pool) shareSequences(group []*member) {
 	}
 }
 
-// canShare reports whether a member's pass is that of its tokens alone.
+// canShare reports whether a member's pass is that of its tokens alone, so that members with equal
+// tokens can have one: neither its cache, its places, its language nor what changes logits counts.
 func (m *member) canShare() bool {
 	s := &m.step
 	if m.usesCache() || s.causal || s.visiblePositions != nil || s.shadows != nil {

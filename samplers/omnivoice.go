@@ -43,6 +43,9 @@ func (o OmniVoice) Choose(v *View) (Opening, error) {
 	} else if err := setLogPWithMask(v, logP); err != nil {
 		return Opening{}, err
 	}
+
+	// The largest of scores with Gumbel noise are positions drawn without repeating, with
+	// probabilities proportional to exp of (log p, less the codebook's penalty) / Noise.
 	score := func(i int) float64 {
 		return (logP[i]-o.Penalty*float64(v.codebook(v.Masked[i])))/o.Noise + v.Gumbel(i)
 	}

@@ -178,8 +178,8 @@ func TimesSchedule(list []float64) (Schedule, error) {
 func (t timesSchedule) At(step float64, steps, length int) int {
 	x := step / float64(steps) * float64(len(t)-1)
 	i := min(int(x), len(t)-2)
-	now := t[i] + (x-float64(i))*(t[i+1]-t[i])
-	return int(math.RoundToEven(float64(length) * (1 - now)))
+	maskedShare := t[i] + (x-float64(i))*(t[i+1]-t[i])
+	return int(math.RoundToEven(float64(length) * (1 - maskedShare)))
 }
 
 // String returns a text such as times(0.9,0.5,0).
