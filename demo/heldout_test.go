@@ -19,7 +19,7 @@ import (
 )
 
 var heldOutCount = flag.Int("held-out", 0,
-	"lines of each file of heldout that the demo answers; at most 200, 60 and 100 are there")
+	"lines of each file of heldout that the demo answers; at most 200, 60, 100 and 60 are there")
 
 // readHeldOut returns the lines of a file that was written by hand and that no training has seen,
 // as many as the flag says.
