@@ -54,3 +54,24 @@ func ExampleParse() {
 	// hybrid(halton,u-moment(alpha=3))
 	// moment
 }
+
+// A sampler on marginals of a program of its own: it is asked for one step.
+func ExampleSampler() {
+	marginals := [][]float64{ // of the masked positions 1, 2 and 4
+		{0.9, 0.1}, {0.5, 0.5}, {0.2, 0.8}}
+	v := samplers.View{Tokens: []int32{0, 2, 2, 1, 2}, Mask: 2, Outcomes: 2, Shape: []int{5},
+		Step: 1, Steps: 3, Quota: 2, Masked: []int{1, 2, 4}, FreeCount: 3, BlockTo: 5}
+	confidence, err := samplers.Parse("confidence")
+	if err != nil {
+		panic(err)
+	}
+	if confidence.Needs(1, 3).Top { // the largest probabilities of each position
+		for _, p := range marginals {
+			v.P1 = append(v.P1, max(p[0], p[1]))
+			v.P2 = append(v.P2, min(p[0], p[1]))
+		}
+	}
+	opening, err := confidence.Choose(&v)
+	fmt.Println(opening.Positions, err)
+	// Output: [1 4] <nil>
+}
