@@ -44,7 +44,7 @@ func newReproduce() *cobra.Command {
 		Short: "Repeat the paper's experiments: figures 3 to 6, table 2, and a verdict on each claim",
 		Long: `Repeat the experiments of Hayakawa et al. 2025 and write a report.
 
-Without flags the embedded models are measured, in under 20 minutes on two cores. The report is
+Without flags the embedded models are measured, in about 25 minutes on two cores. The report is
 report.md and report.html (one page with its plots inside), the plots are figures/*.svg and *.png,
 the verdicts verdicts.json, and every measured point a line of results-text.jsonl,
 results-image.jsonl or, where a claim is tried again on a model whose distribution is known, of
