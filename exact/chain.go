@@ -212,18 +212,22 @@ func normalize(x []float64) float64 {
 // positions alike; masked ones have the token Tokens(). It returns the log-probability of the open
 // tokens: -Inf if they cannot occur together.
 func (m *Model) Conditionals(p []float64, x []int32) (logP float64) {
-	return m.conditionals(p, x, m.newWork())
+	return m.conditionals(p, x, m.newWork(), nil)
 }
 
-// conditionals is Conditionals with the caller's memory.
-func (m *Model) conditionals(p []float64, x []int32, w *work) (logP float64) {
+// conditionals is Conditionals with the caller's memory, of the positions that are asked for: nil
+// means all. p is left as it is at the others.
+func (m *Model) conditionals(p []float64, x []int32, w *work, isAsked []bool) (logP float64) {
 	if m.powers != nil {
-		return m.conditionalsByPowers(p, x)
+		return m.conditionalsByPowers(p, x, isAsked)
 	}
 	logP = m.passMessages(x, w)
 	for site := range m.sites {
 		for cell := range m.cells {
 			position := m.position(site, cell)
+			if isAsked != nil && !isAsked[position] {
+				continue
+			}
 			out := p[position*m.tokens : (position+1)*m.tokens]
 			m.setConditional(out, x, w, site, cell)
 		}

@@ -22,7 +22,11 @@ type Denoiser struct {
 	works []*work
 
 	dense model.Dense
-	p     []float64 // [length, tokens] of one sequence
+
+	// p are the conditionals of one sequence, [length, tokens], and isAsked says which of its
+	// positions are wanted, [length].
+	p       []float64
+	isAsked []bool
 }
 
 // NewDenoiser returns a Denoiser with its own working memory.
@@ -77,23 +81,37 @@ func (d *Denoiser) compute(ctx context.Context, b *model.Batch, rows []int32) (m
 		}
 		m, w := d.modelOf(b.Condition(i))
 		length := d.Length()
-		logP := m.conditionals(d.p, b.Tokens[i*length:(i+1)*length], w)
+		isAsked := d.askedPositions(&rows, i)
+		logP := m.conditionals(d.p, b.Tokens[i*length:(i+1)*length], w, isAsked)
 		if math.IsInf(logP, -1) || math.IsNaN(logP) {
 			return nil, fmt.Errorf("oracle: sequence %d of the batch has probability 0 in %s", i, m.name)
 		}
 
 		logits := d.dense.Logits[i*n : (i+1)*n]
-		if rows == nil {
-			writeLogs(logits, d.p)
-			continue
-		}
-		for len(rows) > 0 && int(rows[0]) < (i+1)*length {
-			first := (int(rows[0]) - i*length) * d.tokens
-			writeLogs(logits[first:first+d.tokens], d.p[first:first+d.tokens])
-			rows = rows[1:]
+		for position := range length {
+			if isAsked == nil || isAsked[position] {
+				first := position * d.tokens
+				writeLogs(logits[first:first+d.tokens], d.p[first:first+d.tokens])
+			}
 		}
 	}
 	return &d.dense, nil
+}
+
+// askedPositions returns which positions of a sequence are among rows, and takes these off rows.
+// nil means all, where rows is nil.
+func (d *Denoiser) askedPositions(rows *[]int32, sequence int) []bool {
+	if *rows == nil {
+		return nil
+	}
+	length := d.Length()
+	d.isAsked = slices.Grow(d.isAsked[:0], length)[:length]
+	clear(d.isAsked)
+	for len(*rows) > 0 && int((*rows)[0]) < (sequence+1)*length {
+		d.isAsked[int((*rows)[0])-sequence*length] = true
+		*rows = (*rows)[1:]
+	}
+	return d.isAsked
 }
 
 // modelOf returns the model of a sequence with a condition, nil for none, and the model's memory.

@@ -71,11 +71,14 @@ func multiply(a, b []float64, k int) []float64 {
 // conditionalsByPowers is conditionals for a stationary chain of tokens: what stands at a position
 // depends on the nearest open positions left and right alone, by powers of the transitions, which
 // takes a tenth of the time of messages.
-func (m *Model) conditionalsByPowers(p []float64, x []int32) (logP float64) {
+func (m *Model) conditionalsByPowers(p []float64, x []int32, isAsked []bool) (logP float64) {
 	k := m.tokens
 	left := -1 // the last open position before the current one
 	right := 0 // the next one after it
 	for position := range x {
+		if isAsked != nil && !isAsked[position] && int(x[position]) >= k {
+			continue
+		}
 		right = max(right, position+1)
 		for right < len(x) && int(x[right]) >= k {
 			right++
