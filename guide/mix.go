@@ -91,7 +91,8 @@ func (m *headMixer) project(rows []int32) *tensor.Dense {
 	return m.c
 }
 
-// findOtherRows sets otherRows, mixedAt and segments for the rows of a mixture.
+// findOtherRows sets otherRows, mixedAt and segments for the rows of a mixture. A segment is as
+// long as it can be, because each is a kernel's call of its own.
 func (m *headMixer) findOtherRows(rows []int32) {
 	m.otherRows = m.otherRows[:0]
 	m.mixedAt = m.mixedAt[:0]
@@ -127,11 +128,12 @@ type rowMixer struct {
 // mixLogits returns the mixed logits of rows, [rows, columns].
 func (s *rowMixer) mixLogits(rows []int32) (*model.Dense, error) {
 	// The network is asked for rows and for the other passes' rows at once: otherAt is where in
-	// askedRows the other pass of each row is, -1 for none.
+	// askedRows the other pass of each row is. A row without one is mixed with itself, which leaves
+	// it as it is.
 	askedRows := append([]int32(nil), rows...)
 	otherAt := make([]int, len(rows))
 	for i, r := range rows {
-		otherAt[i] = -1
+		otherAt[i] = i
 		if other := s.g.otherPass[r/s.length]; other >= 0 {
 			otherAt[i] = len(askedRows)
 			askedRows = append(askedRows, other*s.length+r%s.length)
@@ -147,9 +149,7 @@ func (s *rowMixer) mixLogits(rows []int32) (*model.Dense, error) {
 
 	d := &model.Dense{Outcomes: s.outcomes}
 	for i, r := range rows {
-		if otherAt[i] >= 0 {
-			mixRow(rowLogits[i], rowLogits[otherAt[i]], float32(s.g.w[r/s.length]))
-		}
+		mixRow(rowLogits[i], rowLogits[otherAt[i]], float32(s.g.w[r/s.length]))
 		d.Columns = len(rowLogits[i])
 		d.Logits = append(d.Logits, rowLogits[i]...)
 	}
