@@ -370,3 +370,28 @@ func TestLanguageModelsGuided(t *testing.T) {
 		}
 	}
 }
+
+// placed notes at which places of the cache the sequences of its passes are.
+type placed struct {
+	*exact.Denoiser
+	places [][]int
+}
+
+func (p *placed) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	p.places = append(p.places, slices.Clone(b.Places))
+	return p.Denoiser.Forward(ctx, b)
+}
+
+// The keys and values of the other passes have places of their own, behind those of the sequences.
+func TestPlacesOfOtherPasses(t *testing.T) {
+	d := &placed{family(t, hidden...), nil}
+	g := guide.New(d, func(model.Progress) float64 { return 1.5 }).(model.Refiner)
+	b := &model.Batch{Size: 3, Length: 6, Tokens: slices.Repeat([]int32{4, 2, 4, 4, 1, 4}, 3),
+		Cache: g.NewCache(3, 6), CacheReused: true, Places: []int{2, 0, 1}}
+	for class := range int32(3) {
+		b.Conditions = append(b.Conditions, &model.Condition{Class: class % 2})
+	}
+	_, err := g.Forward(t.Context(), b)
+	require.NoError(t, err)
+	require.Equal(t, [][]int{{2, 0, 1, 5, 3, 4}}, d.places)
+}

@@ -1,6 +1,7 @@
 package guide
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -48,4 +49,22 @@ func TestSegmentsAreWholeRuns(t *testing.T) {
 			require.EqualValues(t, want[i], at)
 		}
 	})
+}
+
+// What the condition forbids stays forbidden, and a scale of 0 changes nothing, also where the
+// other pass forbids.
+func TestMixedRowsKeepWhatIsForbidden(t *testing.T) {
+	never := float32(math.Inf(-1))
+	for _, c := range []struct{ c, u, w, want float32 }{
+		{1, 3, 2, -3},
+		{1, 3, 0, 1},
+		{1, never, 0, 1},
+		{never, 3, 2, never},
+		{never, never, 2, never},
+		{never, never, 0, never},
+	} {
+		row := []float32{c.c}
+		mixRow(row, []float32{c.u}, c.w)
+		require.Equal(t, []float32{c.want}, row, "%v", c)
+	}
 }
