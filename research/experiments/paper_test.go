@@ -141,9 +141,9 @@ func TestReport(t *testing.T) {
 		Settings{"text model": "demo"}
 	markdown := string(r.Markdown("figures/"))
 	for _, want := range []string{"# Reproduction", "](figures/stories.svg)",
-		"| stories | Hybrid contradicts itself less than Random | holds | no: contradictions",
+		"| stories | Hybrid contradicts itself less than Random | holds | none: the demo alone",
 		"| 6 | Moment follows MaskGIT, in perplexity | holds | holds | holds |",
-		"| 3 | Moment follows MaskGIT | holds | no: a distance", "## On exact laws",
+		"| 3 | Moment follows MaskGIT | holds | none: pictures", "## On exact laws",
 		"](figures/figure5-tradeoff.svg)", "| Vanilla | 32 bit |", "a machine", "- text model: demo"} {
 		require.Contains(t, markdown, want)
 	}

@@ -218,8 +218,12 @@ func (r *Report) countVerdicts(figure string) string {
 		}
 		var words []string
 		for _, word := range []string{"holds", "does not hold", "undecided"} {
-			if n := counts[word]; n > 0 {
-				words = append(words, fmt.Sprintf("%d %s", n, word))
+			plural := map[string]string{"holds": "hold", "does not hold": "do not hold"}[word]
+			switch n := counts[word]; {
+			case n == 1:
+				words = append(words, "1 "+word)
+			case n > 1:
+				words = append(words, fmt.Sprintf("%d %s", n, cmp.Or(plural, word)))
 			}
 		}
 		if len(words) > 0 {
@@ -241,7 +245,43 @@ func (r *Report) exactSection(t *reportTable) section {
 	for _, law := range ExactLaws {
 		s.Text = append(s.Text, fmt.Sprintf("*%s* (`%s`): %s.", law.Kind, law.Model, law.About))
 	}
+	if text := r.disagreements(); text != "" {
+		s.Text = append(s.Text, text)
+	}
 	return s
+}
+
+// disagreements says where the measured model has another verdict than the exact laws, with the
+// first number of each; "" if nowhere.
+func (r *Report) disagreements() string {
+	var parts []string
+	for _, claim := range r.Verdicts {
+		if claim.Law != "" || len(claim.Numbers) == 0 {
+			continue
+		}
+		part := fmt.Sprintf("*%s*: %s, %s on the %s", claim.Claim, claim.Word(), claim.Numbers[0],
+			r.modelName())
+		differs := false
+		for _, v := range r.Verdicts {
+			if v.Law != "" && v.Claim == claim.Claim && len(v.Numbers) > 0 {
+				differs = differs || v.Word() != claim.Word()
+				part += fmt.Sprintf("; %s, %.3g ± %.2g on %s", v.Word(), v.Numbers[0].Value,
+					v.Numbers[0].Error, v.Law)
+			}
+		}
+		if differs {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	text := "Where the columns differ: " + strings.Join(parts, ". ") + "."
+	if r.Demo {
+		text += " On the demo a story's form decides how many words it has, whatever the temperature (figure " +
+			"5, left), so that what depends on entropy needs more samples there or does not show."
+	}
+	return text
 }
 
 // verdictTable returns the verdicts in words, a row for each claim: on the measured model and on

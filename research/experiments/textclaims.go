@@ -210,9 +210,17 @@ func (t Table) judgeArithmetic(g Grid, sampler, claim string) Verdict {
 		against := append(outside(quality, 0, qualityMargin), outside(entropy, 0, entropyMargin)...)
 		return v.decideEqual(claimed, against)
 	}
-	v.Rule = "at the most steps, 32 bit lowers both log perplexity and entropy beyond chance"
-	return v.decide([]test{below(quality, 0), below(entropy, 0)},
+	v.Rule = fmt.Sprintf("at the most steps, 32 bit lowers both log perplexity and entropy beyond chance; "+
+		"it does not hold, too, if two one-sided tests find them changed by less than %g and %g",
+		qualityMargin, entropyMargin)
+	v = v.decide([]test{below(quality, 0), below(entropy, 0)},
 		[]test{above(quality, 0), above(entropy, 0)})
+	if v.Decided {
+		return v
+	}
+	same := append(within(quality, 0, qualityMargin), within(entropy, 0, entropyMargin)...)
+	v.Decided = v.decideEqual(same, nil).Holds
+	return v
 }
 
 // The margins within which 32-bit arithmetic counts as the same: half of what it takes from Vanilla
