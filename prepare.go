@@ -29,8 +29,8 @@ import (
 //     sequence has the model's length.
 //
 // An error is a *param.Error that names the field, as a flag is named, or has such a cause; others
-// are about the model or about files. ctx ends the reading of texts into tokens, the
-// compilation of a grammar and the encoding of prompts.
+// are about the model or about files. ctx ends the tokenizing of texts, the compilation of a
+// grammar and the encoding of prompts.
 func (m *Model) Prepare(ctx context.Context, r Request) (generate.Request, error) {
 	list, err := m.PrepareAll(ctx, []Request{r})
 	if err != nil {
@@ -115,7 +115,7 @@ func (m *Model) prepareSequence(ctx context.Context, r *Request,
 	q.Adjust = adjust
 	if !r.Grammar.IsZero() {
 		err := m.setLanguage(ctx, &q, r, length)
-		canvas := m.canvasForChoices(&q, r)
+		canvas := m.canvasForChoices(ctx, &q, r)
 		if err != nil {
 			canvas = max(canvas, m.canvasForGrammar(&q, r))
 			if canvas == 0 {
@@ -169,35 +169,42 @@ func (m *Model) canvasForGrammar(q *generate.Request, r *Request) int {
 	if !m.mayGrow(r) || r.Infill != "" || q.Language == nil || q.Language.Tokens == nil {
 		return 0
 	}
-	masks := m.Spec().CountMasked(q.Known)
 	shortest := int(q.Language.MinTokens[q.Language.Start])
-	if shortest <= masks {
+	if shortest <= m.Spec().CountMasked(q.Known) {
 		return 0
 	}
-	canvas := min(shortest+m.AnswerLength, m.answerBound(r), m.Spec().Length()-len(q.Known)+masks)
-	if canvas <= masks {
-		return 0
-	}
-	return canvas
+	return m.longerCanvas(q, r, shortest+m.AnswerLength)
 }
 
 // canvasForChoices returns how many positions an answer needs for the longest of its choices, as
 // far as there is room, since a choice that does not fit could never be drawn. 0 means that all
 // fit, or that more positions are not to be had.
-func (m *Model) canvasForChoices(q *generate.Request, r *Request) int {
+func (m *Model) canvasForChoices(ctx context.Context, q *generate.Request, r *Request) int {
 	if r.Grammar.Choice == nil || !m.mayGrow(r) || r.Infill != "" {
 		return 0
 	}
+	masks := m.Spec().CountMasked(q.Known)
+	text := m.Text.WithContext(ctx)
 	longest := 0
 	for _, choice := range r.Grammar.Choice {
-		tokens, err := m.Text.Encode(choice)
+		if len(choice)+1 <= masks {
+			continue // it fits: each of its tokens spells a byte at least, and an end follows
+		}
+		tokens, err := text.Encode(choice)
 		if err != nil {
 			return 0 // it was refused where its language was made
 		}
-		longest = max(longest, len(tokens)+1) // an end token follows
+		longest = max(longest, len(tokens)+1)
 	}
-	masks := m.Spec().CountMasked(q.Known)
-	canvas := min(longest, m.answerBound(r), m.Spec().Length()-len(q.Known)+masks)
+	return m.longerCanvas(q, r, longest)
+}
+
+// longerCanvas returns the number of positions that are wanted for an answer, as far as its bound
+// and the network have room; 0 if that is no more than it has.
+func (m *Model) longerCanvas(q *generate.Request, r *Request, wanted int) int {
+	spec := m.Spec()
+	masks := spec.CountMasked(q.Known)
+	canvas := min(wanted, m.answerBound(r), spec.Length()-len(q.Known)+masks)
 	if canvas <= masks {
 		return 0
 	}
