@@ -81,7 +81,10 @@ func (d *Denoiser) compute(ctx context.Context, b *model.Batch, rows []int32) (m
 		}
 		m, w := d.modelOf(b.Condition(i))
 		length := d.Length()
-		isAsked := d.askedPositions(&rows, i)
+		var isAsked []bool // all, if it is nil
+		if rows != nil {
+			isAsked, rows = d.takeAsked(rows, i)
+		}
 		logP := m.conditionals(d.p, b.Tokens[i*length:(i+1)*length], w, isAsked)
 		if math.IsInf(logP, -1) || math.IsNaN(logP) {
 			return nil, fmt.Errorf("oracle: sequence %d of the batch has probability 0 in %s", i, m.name)
@@ -98,20 +101,16 @@ func (d *Denoiser) compute(ctx context.Context, b *model.Batch, rows []int32) (m
 	return &d.dense, nil
 }
 
-// askedPositions returns which positions of a sequence are among rows, and takes these off rows.
-// nil means all, where rows is nil.
-func (d *Denoiser) askedPositions(rows *[]int32, sequence int) []bool {
-	if *rows == nil {
-		return nil
-	}
+// takeAsked returns which positions of a sequence are the first of rows, and the rows behind them.
+func (d *Denoiser) takeAsked(rows []int32, sequence int) (isAsked []bool, left []int32) {
 	length := d.Length()
 	d.isAsked = slices.Grow(d.isAsked[:0], length)[:length]
 	clear(d.isAsked)
-	for len(*rows) > 0 && int((*rows)[0]) < (sequence+1)*length {
-		d.isAsked[int((*rows)[0])-sequence*length] = true
-		*rows = (*rows)[1:]
+	for len(rows) > 0 && int(rows[0]) < (sequence+1)*length {
+		d.isAsked[int(rows[0])-sequence*length] = true
+		rows = rows[1:]
 	}
-	return d.isAsked
+	return d.isAsked, rows
 }
 
 // modelOf returns the model of a sequence with a condition, nil for none, and the model's memory.
