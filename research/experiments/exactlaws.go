@@ -72,17 +72,6 @@ func judgeExactClaims(t Table, g Grid, judge func(Verdict)) {
 	judge(t.judgeArithmetic(g, fixedName, arithmeticDoesNotBias))
 }
 
-// The claims about text, as the verdicts name them.
-const (
-	cachePerStep          = "partial caching gains per step, text"
-	cachePerSecond        = "partial caching gains per second, text"
-	followsInEntropy      = "Moment follows MaskGIT, in entropy"
-	followsInPerplexity   = "Moment follows MaskGIT, in perplexity"
-	temperatureExplains   = "temperature sampling alone explains most of MaskGIT, in perplexity"
-	arithmeticBiases      = "32-bit arithmetic biases Vanilla"
-	arithmeticDoesNotBias = "32-bit arithmetic does not bias Fixed"
-)
-
 // whyNoExactLaw says why a claim has no exact column.
 func (v Verdict) whyNoExactLaw() string {
 	switch {

@@ -1,5 +1,16 @@
 package experiments
 
+// Claims about text that are judged in two places.
+const (
+	cachePerStep          = "partial caching gains per step, text"
+	cachePerSecond        = "partial caching gains per second, text"
+	followsInEntropy      = "Moment follows MaskGIT, in entropy"
+	followsInPerplexity   = "Moment follows MaskGIT, in perplexity"
+	temperatureExplains   = "temperature sampling alone explains most of MaskGIT, in perplexity"
+	arithmeticBiases      = "32-bit arithmetic biases Vanilla"
+	arithmeticDoesNotBias = "32-bit arithmetic does not bias Fixed"
+)
+
 // premises says of each claim under which condition it can be expected, by name.
 var premises = map[string]string{
 	"Moment follows MaskGIT":                    fewOpen,

@@ -217,13 +217,17 @@ func (r *Report) countVerdicts(figure string) string {
 			}
 		}
 		var words []string
-		for _, word := range []string{"holds", "does not hold", "undecided"} {
-			plural := map[string]string{"holds": "hold", "does not hold": "do not hold"}[word]
-			switch n := counts[word]; {
-			case n == 1:
-				words = append(words, "1 "+word)
-			case n > 1:
-				words = append(words, fmt.Sprintf("%d %s", n, cmp.Or(plural, word)))
+		for _, word := range []struct{ one, several string }{
+			{"holds", "hold"},
+			{"does not hold", "do not hold"},
+			{"undecided", "undecided"},
+		} {
+			switch n := counts[word.one]; n {
+			case 0:
+			case 1:
+				words = append(words, "1 "+word.one)
+			default:
+				words = append(words, fmt.Sprintf("%d %s", n, word.several))
 			}
 		}
 		if len(words) > 0 {
