@@ -40,7 +40,7 @@ func newDecide() *cobra.Command {
 		Short: "Answer typed questions in one pass each",
 		Long: `Answer yes or no, one of some options, or a level of a scale, with probabilities. The options
 are letters in a prompt that ends in one mask. A model that would write no letter there is asked again:
-p is then that of an option as its whole answer. Laya's and von's networks have a head for such questions instead.
+p is then that of an option as its whole answer. Laya, von and d1 have a head for such questions.
 
 --question is about the text in --state, a file or - for standard input; --options makes it a choice,
 --levels a scale. One line is printed for each option: p and its name, tab-separated, and the question

@@ -44,11 +44,11 @@ func newReproduce() *cobra.Command {
 		Short: "Repeat the paper's experiments: figures 3 to 6, table 2, and a verdict on each claim",
 		Long: `Repeat the experiments of Hayakawa et al. 2025 and write a report.
 
-Without flags the embedded models are measured, in about 25 minutes on two cores. The report is
+Without flags the embedded models are measured, in about 20 minutes on two cores. The report is
 report.md and report.html (one page with its plots inside), the plots are figures/*.svg and *.png,
-the verdicts verdicts.json, and every measured point a line of results-text.jsonl,
-results-image.jsonl or, where a claim is tried again on a model whose distribution is known, of
-results-letters.jsonl and results-topics.jsonl. After an interruption the same command continues. --redraw beside its flags
+the verdicts verdicts.json, and every measured point a line of results-image.jsonl,
+results-text.jsonl and, for the models whose distribution is known, results-letters.jsonl and
+results-topics.jsonl. After an interruption the same command continues. --redraw beside its flags
 writes the report again from these results alone: it measures nothing and loads no model.
 
 --decide 2h goes on with further seeds of what undecided claims depend on, the claim that needs the

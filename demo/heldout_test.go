@@ -21,8 +21,7 @@ import (
 var heldOutCount = flag.Int("held-out", 0,
 	"lines of each file of heldout that the demo answers; at most 200, 60, 100 and 60 are there")
 
-// readHeldOut returns the lines of a file that was written by hand and that no training has seen,
-// as many as the flag says.
+// readHeldOut returns the lines of a file that no training has seen.
 func readHeldOut[T any](t *testing.T, file string) (list []T) {
 	data, err := os.ReadFile("heldout/" + file)
 	require.NoError(t, err)

@@ -121,8 +121,7 @@ func openGGUF(name string) (*Source, error) {
 	return &Source{Name: name, Config: config, Set: set, Files: f.CompanionFS(), gguf: f.Parts}, nil
 }
 
-// OpenFS is Open for an embedded model. name is what the source and
-// its errors are called.
+// OpenFS is Open for an embedded model. The source has the name, and its errors begin with it.
 func OpenFS(files fs.FS, name string) (*Source, error) {
 	network, err := networkFolder(files)
 	if err != nil {
