@@ -25,6 +25,7 @@ type Cross struct {
 
 // sideBySide is a tensor [rows, parts*width], and the same memory as [rows*parts, width].
 type sideBySide struct {
+	parts  int
 	t      *tensor.Dense
 	byPart *tensor.Dense
 
@@ -37,6 +38,7 @@ func (f *sideBySide) grow(b backend.Backend, rows, parts, width int) {
 	if f.t != nil && f.t.Shape()[0] >= rows {
 		return
 	}
+	f.parts = parts
 	f.t = b.New(rows, parts*width)
 	f.byPart = f.t.ShallowClone()
 	if err := f.byPart.Reshape(rows*parts, width); err != nil {
@@ -49,7 +51,7 @@ func (f *sideBySide) put(b backend.Backend, src *tensor.Dense, rows, first, coun
 	f.targets = f.targets[:0]
 	for i := range rows {
 		for part := range count {
-			f.targets = append(f.targets, int32(3*i+first+part))
+			f.targets = append(f.targets, int32(f.parts*i+first+part))
 		}
 	}
 	b.Scatter(f.byPart, src, f.targets)
